@@ -120,11 +120,8 @@ class Check:
             return {}
         for key in table:
             if key not in allowed:
-                self.add(
-                    f"key {key}",
-                    f"the key {key!r} is unknown",
-                    f"use only {', '.join(allowed)}{suggestion(key, allowed)}",
-                )
+                fix = f"use only {', '.join(allowed)}{suggestion(key, allowed)}"
+                self.add(f"key {key}", f"the key {key!r} is unknown", fix)
         for key in required:
             if key not in table:
                 self.add(f"key {key}", f"the key {key!r} is missing", f"add {key} = ...")

@@ -37,10 +37,8 @@ def _problem(
 ) -> Problem:
     # Of a value that may be one of several forms, Pydantic names the form it tried as well.
     *outer, last = detail["loc"] or ("",)
-    names = [
-        *within,
-        *(str(part) for part in outer if isinstance(part, int) or part.isidentifier()),
-    ]
+    inner = (str(part) for part in outer if isinstance(part, int) or part.isidentifier())
+    names = [*within, *inner]
     if str(last).isidentifier() or isinstance(last, int) or detail["type"] in ABOUT_KEYS:
         names.append(str(last))
     key = ".".join(names)

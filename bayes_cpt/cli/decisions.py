@@ -346,7 +346,6 @@ def schedule(
         "learning_rate": choice.run.schedule.learning_rates().tolist(),
     }
     results.write("study.toml", runs_text(choice.plan.runs))
-    shown = Table.of("gains", gains, marked=gains["advised"], interval=interval)
     return advised(
         posterior,
         schedule_words(choice, interval),
@@ -354,6 +353,6 @@ def schedule(
         content,
         tables={"gains": gains},
         figures={"schedule": choice.plot},
-        parts=[shown],
+        parts=[Table.of("gains", gains, marked=gains["advised"], interval=interval)],
         verbose=verbose,
     )

@@ -66,9 +66,8 @@ def fit(
     from bayes_cpt.report.words import sentence
 
     file = OutputFile(output, (".nc",))
-    posterior, answer = fit_and_save(
-        written, bayes_cpt.read_study(study), model, seed, file, draws, cores
-    )
+    loaded = bayes_cpt.read_study(study)
+    posterior, answer = fit_and_save(written, loaded, model, seed, file, draws, cores)
     # What is not to be trusted is not built on.
     if not posterior.trustworthy:
         return answer

@@ -127,15 +127,12 @@ def validate(
         if not untouched.all():
             results.figures({"coverage-tails": partial(draw, points[~untouched], "ratio")})
         content |= {"scores": scores, "horizons": horizons}
+        by_place = "By the place in the run, and the step over the last one fitted"
         by_run = scores[~scores["run"].isin([ALL_RUNS, EQUAL_RUNS]) & (scores["seen"] == 0)]
         parts += [
             scores_table(pooled(scores)),
             scores_table(by_run, "run", "Run by run, each left out as a whole"),
-            scores_table(
-                horizons,
-                "horizon",
-                "By the place in the run, and the step over the last one fitted",
-            ),
+            scores_table(horizons, "horizon", by_place),
         ]
     said = zip(bad["fold"], bad["problems"], strict=True)
     problems = [f"Not trustworthy: {fold}: {problem}" for fold, problem in said]

@@ -8,6 +8,7 @@ quantiles every draw is paired with one standard normal number.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import batched
 from typing import Any, Self
 from zlib import crc32
 
@@ -17,19 +18,10 @@ from numpy.random import Generator
 
 from bayes_cpt.arrays import SUMMARY, Floats
 from bayes_cpt.checks import check_interval, check_whole
+from bayes_cpt.forecast import plans
 from bayes_cpt.forecast.drawn import Drawn, point_table
 from bayes_cpt.forecast.error_correlation import error_correlation
-from bayes_cpt.forecast.plans import (
-    DRAWS,
-    KINDS,
-    Kind,
-    Plan,
-    Points,
-    Prepared,
-    first_step,
-    observed_curves,
-    prepare,
-)
+from bayes_cpt.forecast.plans import Kind, Plan, Points, Prepared
 from bayes_cpt.forecast.third_sets import Changes, ThirdSet, check_bases, check_names, third_sets
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.model.evaluate import Draws, in_threads, losses, noise, paired_normals, some_of
@@ -50,7 +42,7 @@ def bands(
     kind: Kind = "new_run",
     *,
     at: Points | None = None,
-    draws: int = DRAWS,
+    draws: int = plans.DRAWS,
     seed: int = 0,
     interval: float = 0.9,
     cores: int | None = None,
@@ -112,7 +104,7 @@ class ForecastLaw:
         """Return mean and variance at each point, and losses less the mean, shape (points, draws)."""
         sd = None
         if self.kind == "known_run":
-            observed = observed_curves(self.posterior, curves)
+            observed = plans.observed_curves(self.posterior, curves)
             frame = self.posterior.frame
             means, variances = known_moments(frame, self.parameters, curves, observed)
             about, sd = np.array(means.T), np.sqrt(variances.T)
@@ -140,7 +132,7 @@ class ForecastLaw:
             drawn = CurveDraws(expected, expected, expected)
         else:
             known = self.kind == "known_run"
-            observed = observed_curves(self.posterior, curves) if known else None
+            observed = plans.observed_curves(self.posterior, curves) if known else None
             alike = None if known else error_correlation(self.posterior)
             drawn = simulate(frame, parameters, curves, observed, generator, alike)
         parts = [Drawn(point_table(curves), drawn.expected, drawn.loss)]
@@ -172,8 +164,7 @@ class ForecastLaw:
 
 def _summaries(laws: Sequence[ForecastLaw], curves: Sequence[Curves], interval: float) -> Floats:
     """Return `SUMMARY` at every point of some curves over the draws of all laws, shape (points, 5)."""
-    count = len(curves[0].points.steps)
-    parts = [np.arange(count)]
+    parts = [np.arange(len(curves[0].points.steps))]
     # What was measured tells of whole curves, and of all that are asked for.
     if laws[0].kind != "known_run":
         most = max(LOSSES_AT_ONCE // sum(law.draws.count for law in laws), 1)
@@ -252,12 +243,12 @@ class Forecast:
         sets: Sequence[str],
     ) -> Self:
         """Return a forecast; parameters and errors are those of `bands`."""
-        if kind not in KINDS:
-            raise ValueError(f"kind is {kind!r}: give one of {', '.join(KINDS)}")
+        if kind not in plans.KINDS:
+            raise ValueError(f"kind is {kind!r}: give one of {', '.join(plans.KINDS)}")
         check_interval(interval)
         check_whole(seed, draws=draws)
         thirds = check_names(posterior, sets)
-        prepared = prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
+        prepared = plans.prepare(posterior, plan, at=at, known=kind == "known_run", sets=thirds)
         if thirds:
             check_bases(prepared, (*posterior.frame.domains, *thirds))
         known = posterior.with_new_groups(prepared.study, prepared.runs)
@@ -275,13 +266,12 @@ class Forecast:
         for law in self.laws:
             # Threads need not wait for each other then.
             _ = law.draws.blocks, law.normals
-        runs = self.plan.asked_runs
-        chunks = [runs[first : first + RUNS_AT_ONCE] for first in range(0, len(runs), RUNS_AT_ONCE)]
+        chunks = batched(self.plan.asked_runs, RUNS_AT_ONCE)
         table = pd.concat(in_threads(self._bands_of, chunks, cores), ignore_index=True)
         table.attrs["interval"] = self.interval
         return table
 
-    def _bands_of(self, runs: list[Run]) -> pd.DataFrame:
+    def _bands_of(self, runs: Sequence[Run]) -> pd.DataFrame:
         plan, laws = self.plan, self.laws
         curves = [plan.curves(law.posterior.frame, runs, law.draws.form) for law in laws]
         found = zip(SUMMARY, _summaries(laws, curves, self.interval).T, strict=True)
@@ -297,7 +287,7 @@ class Forecast:
             table = table.iloc[np.argsort(of_run, kind="stable")].reset_index(drop=True)
         fitted = self.posterior.study
         notes = {run.name: "; ".join(outside_range(fitted, plan.study, run)) for run in runs}
-        first = {run.name: first_step(self.posterior, run) for run in runs}
+        first = {run.name: plans.first_step(self.posterior, run) for run in runs}
         return table.assign(kind=laws[0].kind, outside=marked(table, notes, first))
 
     def draw_run(self, run: Run) -> Drawn:

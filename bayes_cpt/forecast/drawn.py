@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 def point_table(curves: Curves) -> pd.DataFrame:
     """Return run, step and domain of every point of some curves."""
-    runs, domains = (
-        np.array([getattr(curve, name) for curve in curves.curves], dtype=object)
-        for name in ("run", "domain")
-    )
+    runs = np.array([curve.run for curve in curves.curves], dtype=object)
+    domains = np.array([curve.domain for curve in curves.curves], dtype=object)
     index, steps = curves.points.curve_index, curves.points.steps.astype(np.int64)
     return pd.DataFrame({"run": runs[index], "step": steps, "domain": domains[index]})
 

@@ -82,9 +82,8 @@ def _pairs(posterior: Posterior) -> Iterator[tuple[Floats, Floats, Floats, float
     points, every = setup.curves.points, setup.design.rows
     residual = points.loss - expected_loss(frame, parameters, setup.curves).mean(axis=0)
     scales = scales_of(setup.curves, Draws.of(frame, parameters, points.form))
-    misfit, fluctuation = (
-        np.sqrt((size**2).mean(axis=0)) for size in (scales.misfit, scales.fluctuation)
-    )
+    sizes = (scales.misfit, scales.fluctuation)
+    misfit, fluctuation = (np.sqrt((size**2).mean(axis=0)) for size in sizes)
     largest = np.array([fluctuation[rows].max() for rows in every])[points.curve_index]
     standard = residual / np.maximum(fluctuation, SMALLEST)
     loud = np.where(fluctuation >= LOUD * largest, standard, np.nan)

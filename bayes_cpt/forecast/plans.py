@@ -120,8 +120,7 @@ def prepare(
     target = as_plan(posterior, plan)
     if fitted:
         target = _own_runs(posterior, target)
-    domains = (*posterior.frame.domains, *sets)
-    target = with_base_losses(posterior.study, domains, target)
+    target = with_base_losses(posterior.study, (*posterior.frame.domains, *sets), target)
     if runs is None:
         chosen = [run for run in target.runs if run.phase == "cpt" or fitted] or list(target.runs)
     else:
@@ -191,17 +190,14 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     fitted = {base.name: base.schedule for base in study.bases}
     users = {run.base: run.name for run in reversed(plan.continual_runs)}
     rows = [
-        {"run": users[base.name], "step": 0, "domain": domain, "loss": loss}
+        (users[base.name], 0, domain, loss)
         for base in plan.bases
         if base.name in users and base.name in fitted and fitted[base.name] == base.schedule
         for domain in domains
         if plan.base_loss(base.name, domain) is None
         and (loss := study.base_loss(base.name, domain)) is not None
     ]
-    if not rows:
-        return plan
-    losses = pd.concat([plan.losses, pd.DataFrame(rows)], ignore_index=True)
-    return plan.changed(losses=losses)
+    return plan.with_runs((), rows) if rows else plan
 
 
 def _law_steps(study: Study, domains: Sequence[str], sets: Sequence[str], asked: Steps) -> Steps:
@@ -234,8 +230,8 @@ def _wanted_steps(
     for name, domain, step in points[["run", "domain", "step"]].itertuples(index=False):
         place = f"run {name}, step {step}"
         if name not in lengths:
-            known = ", ".join(lengths)
-            said = (f"run {name}", "the plan has no such run", f"name one of {known}")
+            fix = f"name one of {', '.join(lengths)}"
+            said = (f"run {name}", "the plan has no such run", fix)
         elif (name, domain) not in steps:
             fix = f"name one of {', '.join(domains)}; of others, ask for their forecast by name"
             said = (f"run {name}, domain {domain}", "the fit has no such validation set", fix)

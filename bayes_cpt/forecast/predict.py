@@ -125,14 +125,11 @@ def draws_and_bands(forecast: Forecast, found: pd.DataFrame) -> xr.Dataset:
     of_runs = {name: ("run", np.array(own, dtype=object)) for name, own in said.items()}
     of_runs["first_step"] = ("run", np.array([first_step(posterior, run) for run in planned]))
     of_runs["replay"] = ("run", np.array([run.replay for run in planned], dtype=float))
-    counts = (posterior.chains, len(drawn.loss) // posterior.chains)
-    samples = pd.MultiIndex.from_product(map(range, counts), names=("chain", "draw"))
-    by_chain = grid.drop_vars("draw").rename(draw="sample")
-    by_chain = by_chain.assign_coords(xr.Coordinates.from_pandas_multiindex(samples, "sample"))
+    count = len(drawn.loss) // posterior.chains
+    by_chain = grid.drop_vars("draw").coarsen(draw=count).construct(draw=("chain", "draw"))
     names = {"study": posterior.study.name, "model": posterior.frame.spec.name}
     dataset = (
-        by_chain.unstack("sample")
-        .transpose("chain", "draw", *DIMS)
+        by_chain.assign_coords(chain=range(posterior.chains), draw=range(count))
         .assign(of_runs | {"learning_rate": (("run", "step"), np.array(rates))})
         .assign_attrs(kind=forecast.laws[0].kind, **names, interval=float(forecast.interval))
     )

@@ -33,17 +33,9 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.forecast.derived import check_continual
 from bayes_cpt.forecast.plans import DRAWS, PlanError, Prepared, observed_curves
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model import simulate
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
-from bayes_cpt.model.simulate import (
-    CurveResidual,
-    expected_loss,
-    known_parts,
-    known_residual,
-    normal_draw,
-    precision_products,
-    slow_mean,
-)
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
 
@@ -80,11 +72,11 @@ class Sizes:
         misfit, fluctuation, memory = (SIZE_MEDIANS * np.exp(logs)).T
         return cls(misfit, fluctuation, memory * steps, floor)
 
-    def residual(self, along: "Changes") -> CurveResidual:
+    def residual(self, along: "Changes") -> simulate.CurveResidual:
         """Return the residual along a run of the set about the linear form."""
         floor = self.floor[:, None]
         heat = floor + (1.0 - floor) * along.learning_rate
-        return CurveResidual(
+        return simulate.CurveResidual(
             anchored=True,
             steps=along.steps,
             columns=self.misfit[:, None, None] * along.ramps,
@@ -110,7 +102,7 @@ class Sizes:
             fluctuation=part.fluctuation[:, seen],
             memory=part.memory[:, seen],
         )
-        return known_residual(part, at_seen, residual, generator)[0]
+        return simulate.known_residual(part, at_seen, residual, generator)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +134,7 @@ class Changes:
         change = np.broadcast_to(self.change[:, None], (*self.causes.shape[:2], 1))
         columns = np.concatenate([change, self.causes], axis=2)
         columns = np.broadcast_to(columns, (sizes.misfit.size, *columns.shape[1:]))
-        return precision_products(sizes.residual(self), columns)
+        return simulate.precision_products(sizes.residual(self), columns)
 
     def linear(self, weights: Floats) -> Floats:
         """Return what the linear form makes of the causes, shape (draws, points)."""
@@ -181,7 +173,7 @@ def draw_sizes(
         places = logs.reshape(3, -1).T
         sizes = Sizes.of(places, steps, np.full(len(places), floor.mean()))
         precision, projection, square, determinant = _posterior_of_weights(means, sizes)
-        explained = (projection * normal_draw(precision, projection)).sum(axis=1)
+        explained = (projection * simulate.normal_draw(precision, projection)).sum(axis=1)
         likelihood = explained - square - determinant - np.linalg.slogdet(precision)[1]
         prior = ((places / SIZE_SDS) ** 2).sum(axis=1)
         return np.asarray(0.5 * (prior - likelihood).reshape(logs.shape[1:]))
@@ -198,7 +190,7 @@ def draw_sizes(
 def draw_weights(data: Sequence[Changes], sizes: Sizes, generator: np.random.Generator) -> Floats:
     """Return a draw of the weights in each draw of the law and the sizes, shape (draws, sets)."""
     precision, projection, *_ = _posterior_of_weights(data, sizes)
-    return normal_draw(precision, projection, generator.standard_normal(projection.shape))
+    return simulate.normal_draw(precision, projection, generator.standard_normal(projection.shape))
 
 
 def pattern_probability(
@@ -335,10 +327,7 @@ def weight_table(
         As `check_names` and `third_sets`.
     """
     wanted = check_names(posterior, names)
-    laws = [
-        third_sets(law, wanted, law.parameters(count), seed)
-        for law, count in posterior.shares(draws)
-    ]
+    laws = [third_sets(law, wanted, law.parameters(n), seed) for law, n in posterior.shares(draws)]
     return weights_of(laws, posterior.study, interval)
 
 
@@ -379,9 +368,9 @@ def _law_changes(
     frame, study = posterior.frame, posterior.study
     curves = frame.curves(study, lambda *_: steps, [study.run(run)])
     observed = observed_curves(posterior, curves)
-    slow = expected_loss(frame, parameters, curves)
-    for rows, part, seen, residual in known_parts(frame, parameters, curves, observed):
-        slow[:, rows] += slow_mean(part, seen, residual)
+    slow = simulate.expected_loss(frame, parameters, curves)
+    for rows, part, seen, residual in simulate.known_parts(frame, parameters, curves, observed):
+        slow[:, rows] += simulate.slow_mean(part, seen, residual)
     return Changes.of(frame, curves, slow)
 
 

@@ -76,9 +76,8 @@ def widened(spec: ModelSpec, wider: float = WIDER) -> ModelSpec:
 
 def labels_of(spec: ModelSpec) -> dict[Label, Distribution]:
     """Return the priors of a model by parameter and role, what is fixed left out."""
-    return {
-        (name, role or SHARED): spec.priors[name].of(role) for name, role in sampled_labels(spec)
-    }
+    sampled = sampled_labels(spec)
+    return {(name, role or SHARED): spec.priors[name].of(role) for name, role in sampled}
 
 
 def evidence_of(posterior: Posterior, broad: ModelSpec) -> Evidence:

@@ -86,11 +86,10 @@ def learnt_model(
             on = "" if label[1] == SHARED else f" on {label[1]} data"
             parts.append(f"{len(names)}{on} {_named(names)}")
         reason = f"Learnt from studies: {'; '.join(parts)}. Before: {was.reason}"
+        own = {role: learnt.get((parameter, role), was.of(role)) for role in ROLES}
         if (parameter, SHARED) in learnt:
-            priors[parameter] = Prior(reason=reason, every=learnt[parameter, SHARED])
-            continue
-        roles = {role: learnt.get((parameter, role), was.of(role)) for role in ROLES}
-        priors[parameter] = Prior(reason=reason, general=roles["general"], target=roles["target"])
+            own = {"every": learnt[parameter, SHARED]}
+        priors[parameter] = Prior(reason=reason, **own)
     summary = f"{spec.summary}; priors learnt from {len(population.studies)} studies"
     changed = {"name": name, "summary": summary, "priors": priors}
     independent = spec.model_copy(update=changed | {"correlations": ()})

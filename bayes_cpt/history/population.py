@@ -16,6 +16,7 @@ much likelier it makes what the studies say, as a mean over draws of means and s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,18 +173,17 @@ def weigh_pairs(
     mean, spread = mean[some], spread[some]
     informed, pulls = pair_information(mean, spread, directions, values)
     generator, pairs = np.random.default_rng(0), []
-    for a, first in enumerate(labels):
-        for b, second in enumerate(labels[a + 1 :], start=a + 1):
-            both = tuple(name for name in telling[first] if name in telling[second])
-            on_one_set = first[1] == second[1] or SHARED in (first[1], second[1])
-            if len(both) < FEWEST or not on_one_set:
-                continue
-            log_ratios = log_likelihood_ratios(informed, pulls, a, b)
-            value = _predictive(mean[:, [a, b]], spread[:, [a, b]], log_ratios, generator)
-            # That they go together at all.
-            log_factor = logsumexp(log_ratios, b=GRID_PRIOR / len(log_ratios))
-            probability = float(expit(logit(EXPECTED) + log_factor))
-            pairs.append(Pair(first, second, value, probability, both))
+    for (a, first), (b, second) in combinations(enumerate(labels), 2):
+        both = tuple(name for name in telling[first] if name in telling[second])
+        on_one_set = first[1] == second[1] or SHARED in (first[1], second[1])
+        if len(both) < FEWEST or not on_one_set:
+            continue
+        log_ratios = log_likelihood_ratios(informed, pulls, a, b)
+        value = _predictive(mean[:, [a, b]], spread[:, [a, b]], log_ratios, generator)
+        # That they go together at all.
+        log_factor = logsumexp(log_ratios, b=GRID_PRIOR / len(log_ratios))
+        probability = float(expit(logit(EXPECTED) + log_factor))
+        pairs.append(Pair(first, second, value, probability, both))
     return tuple(sorted(pairs, key=lambda pair: -pair.probability))
 
 

@@ -60,8 +60,7 @@ def sensitivity(posterior: Posterior, plan: Plan = None) -> pd.DataFrame:
         moves.append(table[name] >= np.maximum(THRESHOLD, least))
     deviations = densities["prior"] - densities["prior"].mean()
     table["if_doubled"] = np.log(2.0) * drawn @ deviations / deviations.size
-    cases = [moves[0] & moves[1], moves[0]]
-    table["diagnosis"] = np.select(cases, [CONFLICT, STRONG], "")
+    table["diagnosis"] = np.select([moves[0] & moves[1], moves[0]], [CONFLICT, STRONG], "")
     sensitive = np.flatnonzero(table["diagnosis"] != "")
     moved = {name: power_scaling(scores[sensitive], own) for name, own in single.items()}
     table["rests_on"] = ""

@@ -12,23 +12,8 @@ from typing import Any
 import numpy as np
 
 from bayes_cpt.arrays import Floats
+from bayes_cpt.inference import coordinates as at
 from bayes_cpt.inference.callbacks import log_density
-from bayes_cpt.inference.coordinates import (
-    BOUNDED,
-    CENTER,
-    DELTA,
-    DILUTION,
-    KIND,
-    LOG_NORMAL,
-    LOGIT_NORMAL,
-    LOWER,
-    NORMAL,
-    SPREAD,
-    TIMES,
-    UPPER,
-    contrast,
-    evaluated,
-)
 from bayes_cpt.inference.metric import Metric
 from bayes_cpt.laws.groups import OF_SIZES
 from bayes_cpt.model.joint_priors import correlated, excess_precision
@@ -38,7 +23,7 @@ from bayes_cpt.model.packing import packed
 from bayes_cpt.model.priors import Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import Element, Setup, by_parameter, elements
 
-FAMILIES = {Normal: NORMAL, LogNormal: LOG_NORMAL, LogitNormal: LOGIT_NORMAL}
+FAMILIES = {Normal: at.NORMAL, LogNormal: at.LOG_NORMAL, LogitNormal: at.LOGIT_NORMAL}
 # A long memory lies so many sds of its prior above the median.
 LONG = 2.5
 
@@ -112,16 +97,15 @@ class Density:
         bounds = [prior.bounds if _is_bounded(prior) else (0.0, 1.0) for prior in priors]
         columns: list[Any] = [
             self.places,
-            [BOUNDED if _is_bounded(prior) else FAMILIES[type(prior)] for prior in priors],
+            [at.BOUNDED if _is_bounded(prior) else FAMILIES[type(prior)] for prior in priors],
             [prior.center for prior in priors],
             [prior.spread for prior in priors],
             *zip(*bounds, strict=True),
             self._units,
             *self._contrasts.T,
         ]
-        template = [
-            one.prior.center if isinstance(one.prior, Fixed) else 0.0 for one in self.elements
-        ]
+        every = [own.prior for own in self.elements]
+        template = [prior.center if isinstance(prior, Fixed) else 0.0 for prior in every]
         pools = [
             [*(self._where[name, place] for place in pool), self._where.get((frame.spread, k), -1)]
             for k, name in enumerate(frame.pooled)
@@ -136,7 +120,7 @@ class Density:
     @property
     def spreads(self) -> Floats:
         """Of the priors, shape (numbers,)."""
-        return np.asarray(self.prior_tables[0][:, SPREAD])
+        return np.asarray(self.prior_tables[0][:, at.SPREAD])
 
     @cached_property
     def starts(self) -> Floats:
@@ -145,15 +129,15 @@ class Density:
         A memory of tens of steps beside a slow pace, and one of a thousand, are modes far apart.
         """
         table, is_memory = self.prior_tables[0], [own.name == "memory" for own in self._sampled]
-        starts = table[:, CENTER] + LONG * np.outer([0.0, 1.0], is_memory * table[:, SPREAD])
-        for j in np.flatnonzero(table[:, KIND] == BOUNDED):
-            share = (np.exp(starts[:, j]) - table[j, LOWER]) / (table[j, UPPER] - table[j, LOWER])
-            share = np.minimum(share, 0.99)
+        starts = table[:, at.CENTER] + LONG * np.outer([0.0, 1.0], is_memory * table[:, at.SPREAD])
+        for j in np.flatnonzero(table[:, at.KIND] == at.BOUNDED):
+            lower, upper = table[j, [at.LOWER, at.UPPER]]
+            share = np.minimum((np.exp(starts[:, j]) - lower) / (upper - lower), 0.99)
             starts[:, j] = np.log(share / (1.0 - share))
-        for j in np.flatnonzero(table[:, DELTA] >= 0):
-            k = starts[0, int(table[j, DILUTION])] if table[j, DILUTION] >= 0 else 0.0
-            c = contrast(starts[0, int(table[j, DELTA])], table[j])[0]
-            starts[:, j] -= table[j, TIMES] * (c + k)
+        for j in np.flatnonzero(table[:, at.DELTA] >= 0):
+            k = starts[0, int(table[j, at.DILUTION])] if table[j, at.DILUTION] >= 0 else 0.0
+            c = at.contrast(starts[0, int(table[j, at.DELTA])], table[j])[0]
+            starts[:, j] -= table[j, at.TIMES] * (c + k)
         return starts
 
     def in_metric(self, metric: Metric) -> "InMetric":
@@ -168,7 +152,7 @@ class Density:
         flat = np.ascontiguousarray(positions.reshape(-1, self.size))
         unmoved = Metric(np.zeros(self.size), np.eye(self.size))
         given = (unmoved.table, unmoved.bends, *self.prior_tables)
-        every = np.array([evaluated(row, given)[1] for row in flat])
+        every = np.array([at.evaluated(row, given)[1] for row in flat])
         every = every.reshape(*positions.shape[:-1], len(self.elements))
         return by_parameter(self.setup.frame, np.moveaxis(every, -1, 0))
 

@@ -98,8 +98,7 @@ def likeliest(
     spec, density = setup.frame.spec, Density(setup)
     if not spec.law.printed_clock or not spec.law.memory_clock:
         return density, []
-    taken = {"memory_clock": 0.0, "carry_memory": False, "takes_printed_clock": True}
-    printed = spec.with_law(**taken)
+    printed = spec.with_law(memory_clock=0.0, carry_memory=False, takes_printed_clock=True)
     other = Density(fitted_setup(BoundModel.of(printed, study), study))
     found = [climbed(form, seed, range(CLIMBS), cores) for form in (density, other)]
     own, theirs = (max((evidence for evidence, _ in ends), default=-np.inf) for ends in found)

@@ -161,26 +161,24 @@ def _by_factor(
 
     checks = []
     for domain in frame.domains:
-        chosen = [
-            i
+        chosen = {
+            curve.run: i
             for i, curve in enumerate(curves.curves)
             if curve.domain == domain
             and curve.continual == (phase == "cpt")
             and curve.run in factor.values
-        ]
-        restricted = Factor(
-            factor.name, {curves.curves[i].run: factor.values[curves.curves[i].run] for i in chosen}
-        )
+        }
+        restricted = Factor(factor.name, {run: factor.values[run] for run in chosen})
         if len(chosen) < 2 or not restricted.differs:
             continue
         basis = _basis(restricted)
-        weight, scores = products[chosen, :, 1, 1].T, products[chosen, :, 0, 1].T
+        rows = list(chosen.values())
+        weight, scores = products[rows, :, 1, 1].T, products[rows, :, 0, 1].T
         gram = np.einsum("ri,dr,rj->dij", basis, weight, basis)
         sums = scores @ basis
         slopes = np.linalg.solve(gram, sums[..., None])[..., 0]
         explained = np.sum(sums * slopes, axis=1) - scores.sum(axis=1) ** 2 / weight.sum(axis=1)
-        levels = slopes @ basis.T
-        value = _middle(np.ptp(levels, axis=1))
+        value = _middle(np.ptp(slopes @ basis.T, axis=1))
         probability = _at_most(chdtrc(basis.shape[1] - 1, np.maximum(explained, 0.0)))
         checks.append(LawCheck(FACTOR, factor.name, phase, domain, value, probability=probability))
     return checks

@@ -155,12 +155,10 @@ class Posterior:
         """
         if self.stacked:
             names = ", ".join(law.frame.spec.name for law in self.laws)
-            raise StackError.at(
-                f"fit of {self.study.name}",
-                f"it is a stack of laws, and {asked} can only be had of one law",
-                f"give the fit of one of them ({names}): bayes-cpt compare -o FOLDER writes them "
-                "beside the stack",
-            )
+            problem = f"it is a stack of laws, and {asked} can only be had of one law"
+            where = "bayes-cpt compare -o FOLDER writes them beside the stack"
+            fix = f"give the fit of one of them ({names}): {where}"
+            raise StackError.at(f"fit of {self.study.name}", problem, fix)
 
     def shares(self, draws: int | None = None) -> "tuple[tuple[Posterior, int | None], ...]":
         """Return the posterior of each law behind the draws, and how many of them are its.
@@ -260,13 +258,12 @@ class Posterior:
         # The prior of a coefficient on a ridge overflows in its far tail, which quartiles ignore.
         with np.errstate(over="ignore", invalid="ignore"):
             quantities = parameters | self.frame.law.coefficients(parameters, np)
-        return {
-            (name, member): column
-            for name, values in quantities.items()
-            for member, column in zip(
-                self.members(name), values.reshape(len(values), -1).T, strict=True
-            )
-        }
+        found = {}
+        for name, values in quantities.items():
+            columns = values.reshape(len(values), -1).T
+            for member, column in zip(self.members(name), columns, strict=True):
+                found[name, member] = column
+        return found
 
     @cached_property
     def _quantities(self) -> dict[tuple[str, str], Floats]:
@@ -499,10 +496,8 @@ def _check_alike(posterior: Posterior, asked: list[float]) -> None:
     low, high = min(fitted) / ALIKE_RATIO, max(fitted) * ALIKE_RATIO
     for size in asked:
         if not low <= size <= high:
-            problem = (
-                f"model_size is {size:g}, the fit is of {min(fitted):g} to {max(fitted):g}, and its law "
-                "has no term for model size"
-            )
+            problem = f"model_size is {size:g}, the fit is of {min(fitted):g} to {max(fitted):g}"
+            problem += ", and its law has no term for model size"
             fix = "fit runs of two sizes or more with --model cpt-replay-sizes or pretrain-sizes"
             raise StudyError.at(f"plan, model {posterior.frame.spec.name}", problem, fix)
 

@@ -69,14 +69,11 @@ class AreaForm:
 
         One stands for all where the law has no slow pace.
         """
-        parts = momentum_parts(coefficients)
-        return np.asarray(
-            sum(
-                np.atleast_2d(np.asarray(weight).T)[..., None]
-                * self.momenta.basis(np.log(1.0 - momentum))
-                for momentum, weight in parts
-            )
-        )
+        whole: Any = 0.0
+        for momentum, weight in momentum_parts(coefficients):
+            shares = np.atleast_2d(np.asarray(weight).T)[..., None]
+            whole = whole + shares * self.momenta.basis(np.log(1.0 - momentum))
+        return np.asarray(whole)
 
     def forward_basis(self, coefficients: Mapping[str, Any]) -> Floats:
         """Return the basis of the series of log forward areas, shape (..., nodes)."""

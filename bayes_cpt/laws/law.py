@@ -23,10 +23,7 @@ from bayes_cpt.laws.term import Parameter, Reference, Term, Values, not_worn_off
 # Coefficients without a domain axis.
 SHARED = ("lambda", "lambda_slow", "rho", "zeta", "xi")
 # Coefficients of groups of runs, and the coordinate they run along.
-ALONG = {
-    **dict.fromkeys(OF_SIZES, "size_domain"),
-    **dict.fromkeys(BY_BATCH.values(), "batch_domain"),
-}
+ALONG = dict.fromkeys(OF_SIZES, "size_domain") | dict.fromkeys(BY_BATCH.values(), "batch_domain")
 
 
 def along(coefficient: str) -> str | None:

@@ -147,8 +147,7 @@ def transfer_state(base: Schedule | None, form: AreaForm) -> TransferState:
     start, (levels,) = _pretraining_levels(base, form, np.array([base.steps]))
     rates = base.learning_rates()
     (forward,) = forward_areas(rates, powers, np.array([rates.size]))
-    log_peak = float(_log_peaks(base, form)[-1])
-    return TransferState(base.final, start, forward, levels, log_peak)
+    return TransferState(base.final, start, forward, levels, float(_log_peaks(base, form)[-1]))
 
 
 def _points(schedule: Schedule, steps: ArrayLike) -> Ints:

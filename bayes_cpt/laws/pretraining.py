@@ -34,10 +34,8 @@ class Power:
             ),
         }
         if self.unknown_base:
-            parameters["base_forward_area"] = Parameter(
-                "S1_pt of the unknown base, as a multiple of the reference CPT forward area",
-                dims=None,
-            )
+            meaning = "S1_pt of the unknown base, as a multiple of the reference CPT forward area"
+            parameters["base_forward_area"] = Parameter(meaning, dims=None)
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
@@ -144,9 +142,8 @@ class Annealing:
                 "gain_replay": Parameter("a1, log change of the CPT gain at replay 0", printed=0.0),
             }
         if self.unknown_base:
-            parameters["base_potential"] = Parameter(
-                "last LR of the unknown base's PT, over the reference LR", dims=None
-            )
+            meaning = "last LR of the unknown base's PT, over the reference LR"
+            parameters["base_potential"] = Parameter(meaning, dims=None)
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
@@ -159,15 +156,10 @@ class Annealing:
         memory = parameters["memory"]
         coefficients = {"lambda": 1.0 - 1.0 / memory, "C1": per_level / _last_axis(memory)}
         coefficients |= where_free(
-            parameters,
-            level_power="zeta",
-            peak_power="xi",
-            slow_share="w_slow",
-            gain_replay="a1",
+            parameters, level_power="zeta", peak_power="xi", slow_share="w_slow", gain_replay="a1"
         )
         if "slow_memory" in parameters:
-            slow_memory = parameters["slow_memory"] * reference.steps
-            coefficients["lambda_slow"] = 1.0 - 1.0 / slow_memory
+            coefficients["lambda_slow"] = 1.0 - 1.0 / (parameters["slow_memory"] * reference.steps)
         if self.continual:
             coefficients["C2"] = coefficients["C1"] * parameters["gain_ratio"]
         if self.unknown_base:
@@ -189,9 +181,8 @@ class Annealing:
         start_cpt = points.start_cpt
         if "xi" in coefficients:
             per_peak = xp.exp(-coefficients["xi"] * points.log_peak_pt)
-            level_pt, level_cpt, start_cpt = (
-                level * per_peak for level in (level_pt, level_cpt, start_cpt)
-            )
+            level_pt, level_cpt = level_pt * per_peak, level_cpt * per_peak
+            start_cpt = start_cpt * per_peak
         if self.unknown_base:
             start = coefficients["eta_0"]
             # The share of the base's level that is left.

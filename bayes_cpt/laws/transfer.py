@@ -94,17 +94,14 @@ class Shift:
             ),
         }
         if self.chosen("exponential"):
-            parameters["replay_curvature"] = Parameter(
-                "a of the exponential replay factor", dims="exponential_domain"
-            )
+            meaning = "a of the exponential replay factor"
+            parameters["replay_curvature"] = Parameter(meaning, dims="exponential_domain")
         if self.chosen("saturating"):
-            parameters["saturation_exponent"] = Parameter(
-                "delta of the saturating replay factor", dims="saturating_domain"
-            )
+            meaning = "delta of the saturating replay factor"
+            parameters["saturation_exponent"] = Parameter(meaning, dims="saturating_domain")
         if self.chosen("power"):
-            parameters["replay_onset"] = Parameter(
-                "b of the power replay factor", dims="power_domain"
-            )
+            meaning = "b of the power replay factor"
+            parameters["replay_onset"] = Parameter(meaning, dims="power_domain")
             parameters["replay_quarter"] = Parameter(
                 "h(0.75)/0.75 of the power factor: share of the linear shift left at replay 0.25",
                 dims="power_domain",
@@ -117,9 +114,8 @@ class Shift:
             "replay_rate": Parameter("omega, how replay speeds the shift up", printed=0.0),
         }
         if self.batches:
-            parameters |= {
-                name: replace(parameters[name], dims="batch_domain") for name in OF_BATCH
-            }
+            own = {name: replace(parameters[name], dims="batch_domain") for name in OF_BATCH}
+            parameters |= own
         return parameters
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
@@ -168,9 +164,8 @@ class Shift:
             rate = xp.where(free, coefficients["c"], 1.0)
             # Exponential in the log of the share: the printed closed form has no value at delta = 0.
             whole = xp.log1p(rate)
-            own = relative_exponential(
-                coefficients["delta"] * whole, xp.log1p(rate * share) / whole, xp
-            )
+            bend = coefficients["delta"] * whole
+            own = relative_exponential(bend, xp.log1p(rate * share) / whole, xp)
             factor = xp.where(free, own, factor)
         if _counts("b", coefficients, xp):
             dilution = xp.log1p(coefficients["b"] * (1.0 - share))

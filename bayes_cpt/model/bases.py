@@ -31,13 +31,12 @@ def unknown_base(study: Study) -> Base | None:
     unknown = [base for base in used.values() if base.schedule is None]
     if not unknown:
         return None
-    place = f"study {study.name}, base {unknown[0].name}"
     others = [f"base {name}" for name in used if name != unknown[0].name]
     others += [f"PT run {run.name}" for run in study.pretraining_runs]
     if others:
         problem = f"its pre-training is not known, and the study also has {', '.join(others[:3])}"
         fix = f"keep to the runs that start from it, or {GIVE_SCHEDULE}"
-        raise StudyError.at(place, problem, fix)
+        raise StudyError.at(f"study {study.name}, base {unknown[0].name}", problem, fix)
     return unknown[0]
 
 
@@ -206,6 +205,5 @@ def with_lone_bases(study: Study, domains: Sequence[str]) -> Study:
             name += "+"
         taken.add(name)
         runs.append(Run(name, "pt", base.schedule, model_size=base.model_size))
-        step = base.schedule.steps
-        rows += [(name, step, domain, loss) for domain, loss in losses.items()]
+        rows += [(name, base.schedule.steps, domain, loss) for domain, loss in losses.items()]
     return study.with_runs(runs, rows) if runs else study

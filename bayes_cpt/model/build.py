@@ -14,14 +14,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayes_cpt.arrays import Floats
-from bayes_cpt.model.joint_priors import (
-    ALIKE,
-    CORRELATED,
-    CORRELATION,
-    PARAMETER,
-    correlated,
-    log_alikenesses,
-)
+from bayes_cpt.model import joint_priors
 from bayes_cpt.model.likelihood import CurveLogLikelihoods, study_tables
 from bayes_cpt.model.priors import Distribution, Fixed, LogitNormal, LogNormal, Normal
 from bayes_cpt.model.setup import BoundModel, Setup, build_setup, by_parameter, elements
@@ -68,23 +61,23 @@ def build_model(study: Study, spec: ModelSpec) -> pm.Model:
 def model_of(setup: Setup) -> pm.Model:
     """Return the model of a setup (see `build_model`)."""
     frame = setup.frame
-    tied, operation = correlated(frame), CurveLogLikelihoods(frame.spec, frame.roles)
+    tied, operation = joint_priors.correlated(frame), CurveLogLikelihoods(frame.spec, frame.roles)
 
     def draw(values: Floats, *arrays: Any, rng: Any, size: Any) -> Any:
         drawn = by_parameter(frame, np.asarray(values)[:, None])
         return simulate(frame, drawn, setup.curves, None, rng).loss[0]
 
-    labels = {PARAMETER: tied.labels} if tied else {}
+    labels = {joint_priors.PARAMETER: tied.labels} if tied else {}
     with pm.Model(coords=frame.coords() | labels) as model:
         values = pt.concatenate([pt.atleast_1d(part) for part in _parameters(frame)])
         if frame.pooled:
             names = (*frame.pooled, frame.spread)
-            parts = log_alikenesses(frame, {name: model[name] for name in names}, pt)
-            pm.Potential(ALIKE, pt.stack(parts), dims="pooled")
+            parts = joint_priors.log_alikenesses(frame, {name: model[name] for name in names}, pt)
+            pm.Potential(joint_priors.ALIKE, pt.stack(parts), dims="pooled")
         if tied:
             by_name = {element.name: model[element.name] for element in tied.elements}
-            pm.Data(CORRELATION, tied.matrix)
-            pm.Potential(CORRELATED, tied.log_density(by_name, pt))
+            pm.Data(joint_priors.CORRELATION, tied.matrix)
+            pm.Potential(joint_priors.CORRELATED, tied.log_density(by_name, pt))
         pm.CustomDist(
             LOSS,
             values,

@@ -275,8 +275,7 @@ class SharedMisfit:
 
     def innovations(self, features: Floats, knots: int) -> Floats:
         """Return the innovations of some runs, shape (domains, runs, draws, knots)."""
-        shape = (self.domains, len(features), self.draws, knots)
-        found = np.empty(shape)
+        found = np.empty((self.domains, len(features), self.draws, knots))
         for own, waves in self.waves(features):
             for knot in range(knots):
                 found[:, :, own, knot] = waves @ self.amplitudes(knot)[..., own]
@@ -318,12 +317,10 @@ class Combined:
 
     def at(self, features: Floats, place: NDArray[np.int64]) -> Floats:
         """Return the misfit of runs, each at the step of its place, shape (domains, runs, draws)."""
-        shape = (self.shared.domains, len(features), self.shared.draws)
-        misfit = np.empty(shape, np.float32)
+        misfit = np.empty((self.shared.domains, len(features), self.shared.draws), np.float32)
         shares = self.places[place][:, :, None]
-        for (own, waves), amplitudes in zip(
-            self.shared.waves(features), self.amplitudes, strict=True
-        ):
+        groups = zip(self.shared.waves(features), self.amplitudes, strict=True)
+        for (own, waves), amplitudes in groups:
             columns = (shares * waves[:, None, :]).reshape(len(waves), -1)
             misfit[..., own] = columns @ amplitudes
         return np.asarray(misfit)

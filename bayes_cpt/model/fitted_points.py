@@ -67,13 +67,9 @@ def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list
         return list(steps)
     every = np.asarray(steps, dtype=np.float64)
     first, last = np.log1p(every[[0, -1]] / onset)
-    wanted = np.concatenate(
-        [
-            np.linspace(every[0], every[-1], most // 2),
-            onset * np.expm1(np.linspace(first, last, most - most // 2)),
-        ]
-    )
-    nearest = np.searchsorted(0.5 * (every[1:] + every[:-1]), wanted)
+    evenly = np.linspace(every[0], every[-1], most // 2)
+    early = onset * np.expm1(np.linspace(first, last, most - most // 2))
+    nearest = np.searchsorted(0.5 * (every[1:] + every[:-1]), np.concatenate([evenly, early]))
     return [int(step) for step in every[np.unique(nearest)]]
 
 
@@ -102,19 +98,17 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
     """Raise StudyError unless a study has runs that a law is about, and it a term for their replay."""
     runs = study.continual_runs
     replays = sorted({run.replay for run in runs if run.replay is not None})
-    problem = None
+    problem = ""
     if spec.law.continual and not runs:
-        problem = ("there is no CPT run", "use --model pretrain, or add CPT runs")
+        problem, fix = "there is no CPT run", "use --model pretrain, or add CPT runs"
     elif not spec.law.continual and not study.pretraining_runs:
-        problem = ("there is no PT run", "use --model cpt or cpt-replay, or add PT runs")
+        problem, fix = "there is no PT run", "use --model cpt or cpt-replay, or add PT runs"
     elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
-        problem = (
-            f"the runs have replay ratios {replays[0]:g} to {replays[-1]:g}, and the law {spec.name} "
-            "has no term for them",
-            "use --model cpt-replay, or keep runs of one replay ratio",
-        )
+        problem = f"the runs have replay ratios {replays[0]:g} to {replays[-1]:g}"
+        problem += f", and the law {spec.name} has no term for them"
+        fix = "use --model cpt-replay, or keep runs of one replay ratio"
     if problem:
-        raise StudyError.at(f"study {study.name}, model {spec.name}", *problem)
+        raise StudyError.at(f"study {study.name}, model {spec.name}", problem, fix)
 
 
 def check_replays(spec: ModelSpec, study: Study, asked: Iterable[tuple[str, float | None]]) -> None:

@@ -144,12 +144,10 @@ def for_batches(spec: ModelSpec, study: Study) -> ModelSpec:
 
 def checked_batches(study: Study) -> tuple[Batch, ...]:
     """Return the different batches of the CPT runs of a study, those of most runs first."""
-    check = Check()
+    runs, check = study.continual_runs, Check()
     for key, field in KEYS.items():
-        silent = [
-            run.name for run in study.continual_runs if getattr(batch_of(study, run), field) is None
-        ]
-        if 0 < len(silent) < len(study.continual_runs):
+        silent = [run.name for run in runs if getattr(batch_of(study, run), field) is None]
+        if 0 < len(silent) < len(runs):
             others = f", nor for {len(silent) - 1} more" if len(silent) > 1 else ""
             problem = f"it is not given for this run{others}, but for others, and the law compares batches"
             what = "tokens of one optimiser step" if field == "tokens" else "tokens of one sequence"
@@ -185,13 +183,13 @@ def compared(batch: Batch, known: Sequence[Batch]) -> Batch:
     >>> compared(Batch(None, 4096), [Batch(1024.0), Batch(2048.0)])
     Batch(tokens=1024.0, sequence_length=None)
     """
-    usual = known[0]
-    tokens = usual.tokens if batch.tokens is None else batch.tokens
-    length = usual.sequence_length if batch.sequence_length is None else batch.sequence_length
+    tokens, length = known[0].tokens, known[0].sequence_length
     # What no fitted run says cannot set a batch apart.
-    return Batch(
-        None if usual.tokens is None else tokens, None if usual.sequence_length is None else length
-    )
+    if tokens is not None and batch.tokens is not None:
+        tokens = batch.tokens
+    if length is not None and batch.sequence_length is not None:
+        length = batch.sequence_length
+    return Batch(tokens, length)
 
 
 def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
@@ -207,8 +205,8 @@ def for_targets(spec: ModelSpec, study: Study) -> ModelSpec:
         problem = f"it has {count} targets, and the model has no priors for what they share"
         fix = "add [targets] as in models/cpt-replay.toml, use --model cpt-replay, or keep to one target"
         raise StudyError.at(place, problem, fix)
-    found = spec.with_law(targets=count)
-    return found.model_copy(update={"priors": spec.priors | spec.targets})
+    priors = spec.priors | spec.targets
+    return spec.with_law(targets=count).model_copy(update={"priors": priors})
 
 
 def roles_of(study: Study, domains: Sequence[str]) -> tuple[str, ...]:
@@ -237,16 +235,14 @@ def study_of_target(study: Study, name: str) -> Study:
         fix = "name another target, or add a run on it alone and fit again"
         raise StudyError.at(f"study {study.name}, target {name}", problem, fix)
     kept = study.subset(run.name for run in (*study.pretraining_runs, *runs))
-    later = kept.losses[
-        ~((kept.losses["step"] == 0) & kept.losses["run"].isin(run.name for run in runs))
-    ]
+    at_base = (kept.losses["step"] == 0) & kept.losses["run"].isin(run.name for run in runs)
     starts = [
         (run.name, 0, domain, loss)
         for run in runs
         for domain in study.domains
         if (loss := study.base_loss(str(run.base), domain)) is not None
     ]
-    return kept.changed(target=name, losses=later).with_runs((), starts)
+    return kept.changed(target=name, losses=kept.losses[~at_base]).with_runs((), starts)
 
 
 def mixture_columns(

@@ -134,12 +134,9 @@ def log_alikenesses(frame: BoundModel, parameters: Mapping[str, Any], xp: Any = 
     """Return `log_alikeness` of every pooled parameter, shape (...) each."""
     spreads, densities = parameters[frame.spread], []
     for place, name in enumerate(frame.pooled):
-        parts = [
-            log_alikeness(
-                standardised(frame, name, parameters[name], pool, xp), spreads[..., place], xp
-            )
-            for pool in frame.pools(name)
-        ]
+        values, spread = parameters[name], spreads[..., place]
+        pooled = (standardised(frame, name, values, pool, xp) for pool in frame.pools(name))
+        parts = [log_alikeness(standard, spread, xp) for standard in pooled]
         densities.append(sum(parts[1:], start=parts[0]))
     return densities
 

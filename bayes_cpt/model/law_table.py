@@ -72,27 +72,19 @@ class LawTable(Strict):
 
     @model_validator(mode="after")
     def _terms_and_options_go_together(self) -> Self:
-        for wrong, problem in (
-            (
-                "power" not in self.terms,
-                "there is no term power, and the others change a level that it alone gives; add the term",
-            ),
-            (
-                "annealing" not in self.terms,
+        if "power" not in self.terms:
+            raise ValueError(
+                "there is no term power, and the others change a level that it alone gives; add the term"
+            )
+        if "annealing" not in self.terms:
+            raise ValueError(
                 "there is no term annealing, whose memory every schedule is reduced by; add the term, and "
-                "fix annealing_gain at 0 to do without its gain",
-            ),
-            (
-                len({*self.terms}) < len(self.terms),
-                "a term is named twice, and would count twice; name each once",
-            ),
-            (
-                self.batches and not self.continual,
-                "batches differ in the shift of CPT; name the term shift too",
-            ),
-        ):
-            if wrong:
-                raise ValueError(problem)
+                "fix annealing_gain at 0 to do without its gain"
+            )
+        if len({*self.terms}) < len(self.terms):
+            raise ValueError("a term is named twice, and would count twice; name each once")
+        if self.batches and not self.continual:
+            raise ValueError("batches differ in the shift of CPT; name the term shift too")
         return self
 
     @property
@@ -136,13 +128,12 @@ class LawTable(Strict):
             chosen += (Jump(),)
         if self.model_size:
             chosen += (ModelSize(self.continual, self.starts_at_base),)
-        batches = Batches(len(roles))
         return Law(
             chosen,
             reference,
             BaseOffset() if self.base_offset else None,
             Mixture() if self.targets > 1 else None,
-            batches if self.batches else None,
+            Batches(len(roles)) if self.batches else None,
             frozenset(free),
         )
 
@@ -170,12 +161,10 @@ class ResidualTable(Strict):
 
     def parameters(self, law: LawTable) -> dict[str, Parameter]:
         """Return what is sampled for the residuals of a law, by name."""
-        beyond = {
-            "extrapolation_pt": Parameter(
-                "sd of the law's slope beyond the measured PT steps, as a share of it"
-            )
-        }
-        extrapolation = beyond if self.extrapolation and not law.continual else {}
+        extrapolation = {}
+        if self.extrapolation and not law.continual:
+            meaning = "sd of the law's slope beyond the measured PT steps, as a share of it"
+            extrapolation["extrapolation_pt"] = Parameter(meaning)
         if self.kind == "independent":
             return {"error": Parameter("sd of independent errors", "nats/token")} | extrapolation
         parameters = {
@@ -204,9 +193,8 @@ class ResidualTable(Strict):
                 ),
             }
             if self.extrapolation:
-                parameters["extrapolation_cpt"] = Parameter(
-                    "sd of the law's slope beyond the measured CPT steps, over the misfit"
-                )
+                meaning = "sd of the law's slope beyond the measured CPT steps, over the misfit"
+                parameters["extrapolation_cpt"] = Parameter(meaning)
         if law.uses_replay:
             parameters["misfit_replay"] = Parameter("share of its variance that replay takes away")
         return parameters | extrapolation

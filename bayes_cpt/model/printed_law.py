@@ -42,30 +42,26 @@ class LawPrinter(PythonCodePrinter):  # type: ignore[misc]
         return str(super()._print_Pow(expr, rational))
 
 
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
+def _elementwise(function: Callable[..., Any]) -> Any:
     vectorised = np.vectorize(function, otypes=[object])
     # An index of () takes a lone symbol out of its array and leaves other arrays as they are.
-    return lambda *arguments: vectorised(*arguments)[()]
+    return staticmethod(lambda *arguments: vectorised(*arguments)[()])
 
 
 class Symbols:
     """The part of NumPy that the law uses, on arrays of symbols."""
 
-    exp = staticmethod(_elementwise(sympy.exp))
-    log = staticmethod(_elementwise(sympy.log))
-    expm1 = staticmethod(_elementwise(expm1))
-    log1p = staticmethod(_elementwise(log1p))
-    sqrt = staticmethod(_elementwise(sympy.sqrt))
-    abs = staticmethod(_elementwise(sympy.Abs))
-    ones_like = staticmethod(_elementwise(lambda _: sympy.Integer(1)))
-    zeros_like = staticmethod(_elementwise(lambda _: sympy.Integer(0)))
-    where = staticmethod(
-        _elementwise(lambda which, yes, no: sympy.Piecewise((yes, which), (no, True)))
-    )
+    exp = _elementwise(sympy.exp)
+    log = _elementwise(sympy.log)
+    expm1 = _elementwise(expm1)
+    log1p = _elementwise(log1p)
+    sqrt = _elementwise(sympy.sqrt)
+    abs = _elementwise(sympy.Abs)
+    ones_like = _elementwise(lambda _: sympy.Integer(1))
+    zeros_like = _elementwise(lambda _: sympy.Integer(0))
+    where = _elementwise(lambda which, yes, no: sympy.Piecewise((yes, which), (no, True)))
     repeat = staticmethod(np.repeat)
-    maximum = staticmethod(
-        _elementwise(lambda one, two: sympy.Piecewise((one, one > two), (two, True)))
-    )
+    maximum = _elementwise(lambda one, two: sympy.Piecewise((one, one > two), (two, True)))
 
 
 class _Points:
@@ -279,9 +275,8 @@ def _function(
     head += [f"{own} = {row}, 0]" for own, row in rows.items() if own in used & set(settled)]
     loop = [f"{own} = {row}, i]" for own, row in rows.items() if own in used - set(settled)]
     loop += inside
-    loop += [
-        f"{target} = {_shown(result)}" for target, result in zip(results, expressions, strict=True)
-    ]
+    filled = zip(results, expressions, strict=True)
+    loop += [f"{target} = {_shown(result)}" for target, result in filled]
     body = [*head, *once, "for i in range(columns.shape[1]):", *(f"    {line}" for line in loop)]
     signature = f"def {name}(parameters, reference, curve, columns, areas, values, slopes):"
     return "\n    ".join([signature, *body]) + "\n"

@@ -168,9 +168,8 @@ class Family(Strict):
 
         low, high = self._mass_below_bounds
         # From above: far out in the upper tail 1 less the rest would be 0.
-        return np.asarray(
-            np.clip((ndtr(-self.standard(values)) - (1.0 - high)) / (high - low), 0.0, 1.0)
-        )
+        above = ndtr(-self.standard(values)) - (1.0 - high)
+        return np.asarray(np.clip(above / (high - low), 0.0, 1.0))
 
     def draw(self, draws: int, generator: np.random.Generator) -> Floats:
         """Return independent draws, shape (draws,)."""

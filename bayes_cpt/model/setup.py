@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import batched
 from typing import Any, Self
 
 import numpy as np
@@ -15,16 +16,8 @@ from bayes_cpt.laws.phase_areas import continual_areas, pretraining_areas
 from bayes_cpt.laws.series import SHORTEST, Interval
 from bayes_cpt.laws.term import Parameter, Reference
 from bayes_cpt.laws.transfer import OF_BATCH, Shift
+from bayes_cpt.model import fitted_points
 from bayes_cpt.model.bases import at_medians, check_kind, for_base, starts_at_bases, with_lone_bases
-from bayes_cpt.model.fitted_points import (
-    check_fits,
-    check_size,
-    first_step,
-    note_batches,
-    note_thinned,
-    observed_steps,
-    thinned,
-)
 from bayes_cpt.model.groups import (
     BATCHES,
     GAIN_BY_BATCH,
@@ -159,11 +152,10 @@ class BoundModel:
         ]
         momenta = (1.0 - 1.0 / min(ends), 1.0 - 1.0 / max(ends)) if ends else ()
         if momenta and momenta[0] < SHORTEST:
-            raise SpecError.at(
-                "key priors.slow_memory",
-                f"it allows a memory of {min(ends):.2g} steps in runs of {steps['slow_memory']:g} steps",
-                'give longer runs, or a model with slow_share = "printed" under [priors]',
-            )
+            length = self.reference.steps
+            problem = f"it allows a memory of {min(ends):.2g} steps in runs of {length:g} steps"
+            fix = 'give longer runs, or a model with slow_share = "printed" under [priors]'
+            raise SpecError.at("key priors.slow_memory", problem, fix)
         return AreaForm(
             momenta=Interval.of_momenta(*momenta),
             powers=Interval.of_powers(*self._ends("forward_power")),
@@ -182,19 +174,16 @@ class BoundModel:
         found = [prior_ends(prior.of(role)) for role in (self.roles if dims else (None,))]
         if ends := [end for pair in found if pair for end in pair]:
             return min(ends), max(ends)
-        raise SpecError.at(
-            f"key priors.{name}",
-            "it needs bounds: areas are tabulated between them",
-            "use a lognormal with lower and upper, or fix it",
-        )
+        problem = "it needs bounds: areas are tabulated between them"
+        fix = "use a lognormal with lower and upper, or fix it"
+        raise SpecError.at(f"key priors.{name}", problem, fix)
 
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, of the law and of the residuals.
 
         Those of single groups come last: the places of the others do not depend on how many there are.
         """
-        residual = self.spec.residuals.parameters(self.spec.law)
-        parameters = self.law.parameters() | residual
+        parameters = self.law.parameters() | self.spec.residuals.parameters(self.spec.law)
         return dict(sorted(parameters.items(), key=lambda entry: entry[1].dims in GROUPED))
 
     def coords(self) -> dict[str, tuple[str, ...]]:
@@ -248,9 +237,8 @@ class BoundModel:
         """
         members = self.members(self.parameters()[name].dims)
         if self.spec.law.batches:
-            count = len(self.batches)
-            firsts = range(0, len(members), count or 1)
-            return [list(range(first, first + count)) for first in firsts]
+            places = batched(range(len(members)), max(len(self.batches), 1))
+            return [list(own) for own in places]
         return [[place for place, member in enumerate(members) if self.role(member) == "target"]]
 
     def members(self, dims: str | None) -> tuple[Member, ...]:
@@ -298,11 +286,10 @@ class BoundModel:
             left = run.branch.step if run.branch else 0
             union = np.unique(np.concatenate([[0, left], *wanted.values()]))
             resets = self.resets if run.optimizer_state is None else run.optimizer_state == "reset"
-            areas = (
-                continual_areas(base, run.schedule, union, form, reset=resets)
-                if continual
-                else pretraining_areas(run.schedule, union, form)
-            )
+            if continual:
+                areas = continual_areas(base, run.schedule, union, form, reset=resets)
+            else:
+                areas = pretraining_areas(run.schedule, union, form)
             warmup = run.schedule.warmup_steps if continual else 0
             ahead = np.maximum(warmup - areas.steps, 0) / max(warmup, 1)
             along = vars(areas) | {
@@ -355,8 +342,8 @@ class BoundModel:
         return Curves(tuple(curves), Points.joined(columns, form), Points.joined(rows, form))
 
     def first_step(self, study: Study, run: Run) -> float:
-        """Return the step of a run up to which the law does not hold (see `first_step`)."""
-        return first_step(study, run, self.spec.residuals)
+        """Return the step of a run up to which the law does not hold (see `fitted_points.first_step`)."""
+        return fitted_points.first_step(study, run, self.spec.residuals)
 
     def fitted_steps(self, study: Study, run: Run, domain: str) -> list[int]:
         """Return the measured steps of a curve that enter a fit (see `observed_steps`), long logs thinned.
@@ -365,10 +352,10 @@ class BoundModel:
         errors are not thinned.
         """
         residuals = self.spec.residuals
-        steps = observed_steps(study, run, domain, residuals)
+        steps = fitted_points.observed_steps(study, run, domain, residuals)
         if residuals.kind == "independent":
             return steps
-        return thinned(steps, ONSET_SHARE * self.reference.steps)
+        return fitted_points.thinned(steps, ONSET_SHARE * self.reference.steps)
 
     def residual_scales(
         self, points: Any, pretraining: Any, parameters: Any, coefficients: Any, xp: Any
@@ -393,9 +380,8 @@ class BoundModel:
         heat = floor + (1.0 - floor) * points.learning_rate
         # From an unknown base there are no curves of PT, nor any whose start was not measured.
         absent = xp.zeros_like(floor)
-        fluctuation, misfit, offset = (
-            sizes.get(name, absent) for name in ("fluctuation_pt", "misfit_pt", "offset_pt")
-        )
+        of_pt = ("fluctuation_pt", "misfit_pt", "offset_pt")
+        fluctuation, misfit, offset = (sizes.get(name, absent) for name in of_pt)
         if law.continual:
             misfit_cpt = sizes["misfit_cpt"]
             if law.uses_replay:
@@ -406,13 +392,9 @@ class BoundModel:
             misfit = _chosen(pretraining, misfit, misfit_cpt)
             multiple = sizes.get("extrapolation_cpt", xp.zeros_like(slope))
             extrapolation = _chosen(pretraining, extrapolation, multiple * misfit_cpt)
-        return Scales(
-            fluctuation=fluctuation * heat + points.rewarming,
-            memory=sizes["fluctuation_memory"] * self.reference.steps,
-            misfit=misfit,
-            offset=offset,
-            extrapolation=extrapolation,
-        )
+        fluctuation = fluctuation * heat + points.rewarming
+        memory = sizes["fluctuation_memory"] * self.reference.steps
+        return Scales(fluctuation, memory, misfit, offset, extrapolation)
 
     def residual_design(self, curves: Curves, last_step: float | None = None) -> ResidualDesign:
         """Return the residual design of some curves (see `residual_design`)."""
@@ -477,14 +459,14 @@ class Setup:
 
 def build_setup(spec: ModelSpec, study: Study) -> Setup:
     """Return law, points and residual design of a study under a specification."""
-    check_fits(spec, study)
-    note_batches(spec, study)
+    fitted_points.check_fits(spec, study)
+    fitted_points.note_batches(spec, study)
     spec = for_batches(for_targets(for_base(spec, study), study), study)
     spec = _for_batch_sizes(spec, BatchSizes.of(spec, study))
     spec = _without_idle(spec, roles_of(study, spec.law.domains(study)))
-    check_size(spec, study)
+    fitted_points.check_size(spec, study)
     setup = fitted_setup(BoundModel.of(spec, study), study)
-    note_thinned(spec.residuals, study, setup.curves)
+    fitted_points.note_thinned(spec.residuals, study, setup.curves)
     return _without_lone_levels(setup)
 
 

@@ -139,8 +139,7 @@ def known_residual_moments(
     steps, seen_steps = part.steps, seen.steps
     last = seen_steps.size - 1
     before = np.searchsorted(seen_steps, steps, side="right") - 1
-    start = 0.0 if part.anchored else -np.inf
-    at = np.where(before >= 0, seen_steps[before], start)
+    at = np.where(before >= 0, seen_steps[before], 0.0 if part.anchored else -np.inf)
     ahead_at = np.where(before < last, seen_steps[np.minimum(before + 1, last)], np.inf)
     behind = np.exp(-(steps - at) / part.memory)
     ahead = np.exp(-(ahead_at - steps) / part.memory)

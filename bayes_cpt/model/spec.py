@@ -133,10 +133,9 @@ class ModelSpec(Strict):
             for distribution in own.given if own else ():
                 ends = prior_ends(distribution)
                 if ends and not least <= ends[0] <= ends[1] <= most:
-                    raise ValueError(
-                        f"priors.{name}: {what} of {ends[0]:g} to {ends[1]:g} is asked for; "
-                        f"keep it within {least:g} to {most:g}"
-                    )
+                    asked = f"{what} of {ends[0]:g} to {ends[1]:g} is asked for"
+                    fix = f"keep it within {least:g} to {most:g}"
+                    raise ValueError(f"priors.{name}: {asked}; {fix}")
         return self
 
     @model_validator(mode="after")
@@ -222,8 +221,7 @@ def read_spec(model: str | Path) -> ModelSpec:
         chain.append((parent, _table(parent)))
     first, root = chain.pop()
     merged = root
-    while chain:
-        path, table = chain.pop()
+    for path, table in reversed(chain):
         merged = _merged(merged, table, str(path))
     spec = parse_spec(merged, place=str(place))
     # A value may be fixed where the shipped model that it extends allows one, as a share between 0 and 1.

@@ -19,6 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bayes_cpt.errors import Problem, ProblemError, SpecError, StudyError
+from bayes_cpt.forecast.drawn import point_table
 from bayes_cpt.inference.posterior import Posterior, stack
 from bayes_cpt.model.setup import Setup
 from bayes_cpt.model.spec import ModelSpec, read_spec
@@ -298,13 +299,9 @@ def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec
 
 def _points_apart(setups: Mapping[str, Setup]) -> str:
     """Return in words which two laws leave out different points of a study; empty where none do."""
-    points = {}
-    for name, setup in setups.items():
-        curves = [(curve.run, curve.domain) for curve in setup.curves.curves]
-        places = setup.curves.points.curve_index, setup.curves.points.steps
-        points[name] = [(*curves[index], step) for index, step in zip(*places, strict=True)]
+    points = {name: point_table(setup.curves) for name, setup in setups.items()}
     first, *others = points
-    apart = (name for name in others if points[name] != points[first])
+    apart = (name for name in others if not points[name].equals(points[first]))
     return next((f"{name} leaves out other points of the runs than {first}" for name in apart), "")
 
 

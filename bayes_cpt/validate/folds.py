@@ -136,10 +136,8 @@ def _fold(
             if not limit or not kept.any():
                 continue
             points = {"run": run.name, "domain": domain, "step": steps[kept], "loss": losses[kept]}
-            table = pd.DataFrame(points)
-            table["share"] = table["step"] / run.schedule.steps
-            table["ratio"] = table["step"] / limit
-            tables.append(table)
+            points |= {"share": steps[kept] / run.schedule.steps, "ratio": steps[kept] / limit}
+            tables.append(pd.DataFrame(points))
     if not tables:
         return []
     measured = pd.concat(tables, ignore_index=True)

@@ -104,7 +104,7 @@ def _of_law(
     law: Posterior, parameters: dict[str, Floats], question: Question, measured: pd.DataFrame
 ) -> Floats:
     """Return the log density of all that was held out in each draw of one law, shape (draws,)."""
-    onset = ONSET_SHARE * law.frame.reference.steps
+    frame, onset = law.frame, ONSET_SHARE * law.frame.reference.steps
     tail = {
         (str(run), str(domain)): thinned(sorted(rows["step"]), onset)
         for (run, domain), rows in measured.groupby(["run", "domain"], sort=False)
@@ -113,10 +113,8 @@ def _of_law(
     losses = measured.set_index(["run", "domain", "step"])["loss"]
     if not question.known:
         return _density(law, parameters, _curves(law, prepared, tail, losses))
-    head = {
-        key: law.frame.fitted_steps(prepared.study, prepared.study.run(key[0]), key[1])
-        for key in tail
-    }
+    study = prepared.study
+    head = {(run, d): frame.fitted_steps(study, study.run(run), d) for run, d in tail}
     whole = _curves(law, prepared, {key: head[key] + tail[key] for key in tail}, losses)
     seen = _curves(law, prepared, head, losses)
     last = float(whole.points.steps.max())
