@@ -39,15 +39,16 @@ def check(study: Path, *, model: str | None = None, verbose: bool = False) -> An
     ----------
     model : NAME
         Law whose coefficients are asked for, by name or as a .toml file [default: cpt-replay, or pretrain
-        where there is no CPT run].
+        where there is no CPT run, pretrain-sizes if model sizes differ].
     """
     from bayes_cpt.identify.determination import Facts, identifiability
+    from bayes_cpt.model.fitted_points import usual_model
     from bayes_cpt.report.fit import batch_words, size_words, summarise, undivided
     from bayes_cpt.report.words import paragraphs
     from bayes_cpt.study.ranges import check_evidence, describe
 
     loaded = bayes_cpt.read_study(study)
-    spec = bayes_cpt.read_spec(model or ("cpt-replay" if loaded.continual_runs else "pretrain"))
+    spec = bayes_cpt.read_spec(model or usual_model(loaded))
     law = spec.law
     check_evidence(loaded, continual=law.continual)
     table = identifiability(loaded, spec)

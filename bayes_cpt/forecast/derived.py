@@ -43,6 +43,7 @@ LONG = "a CPT run 4 times as long"
 LONG_PURE = f"{LONG}, at replay 0"
 PT_STEADY = "a PT run at a constant learning rate"
 PT_ANNEALED = "a PT run that anneals to learning rate 0"
+PT_SLOWER = "a PT run at half the peak learning rate"
 PT_LONG = "a PT run 4 times as long"
 LONGER = 4
 REPLAYS = (0.0, 0.03, 0.25, 0.5, 0.75, 0.9)
@@ -100,7 +101,8 @@ def check_continual(frame: BoundModel, otherwise: str) -> None:
     """Raise StudyError if the law knows no CPT phase, and say what follows from that."""
     if not frame.spec.law.continual:
         problem = f"the law knows no CPT phase, and {otherwise}"
-        fix = "fit with --model cpt or cpt-replay, to a study that has CPT runs"
+        fix = "compare PT runs that you plan by bayes-cpt predict --plan; for CPT fit with --model cpt-replay, "
+        fix += "to a study that has CPT runs"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
@@ -122,6 +124,7 @@ CONTINUAL_EFFECTS = (
     Effect("length_effect", LONG, DECAYING),
 )
 PRETRAINING_EFFECTS = (
+    Effect("rate_effect", PT_SLOWER, PT_ANNEALED),
     Effect("anneal_effect", PT_ANNEALED, PT_STEADY),
     Effect("length_effect", PT_LONG, PT_STEADY),
 )
@@ -143,20 +146,20 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
     """
     runs = study.measured_runs("cpt" if frame.spec.law.continual else "pt")
     decays = any(run.schedule.final <= run.peak / 2 for run in runs)
-    longest = max(run.schedule.steps for run in runs)
+    rates = [study.run(run.name).peak for run in runs]
+    lengths = [run.schedule.steps for run in runs]
     differs = {
         "run_change": True,
+        "rate_effect": max(rates) >= RATES_APART * min(rates),
         "anneal_effect": decays,
         "decay_effect": decays,
-        "length_effect": longest >= LENGTHS_APART * Typical.of(study).steps,
+        "length_effect": max(lengths) >= LENGTHS_APART * min(lengths),
     }
     if frame.spec.law.continual:
         replays = [run.replay or 0.0 for run in runs]
-        rates = [study.run(run.name).peak for run in runs]
         potentials = _loss_potentials(study)
         differs |= {
             "replay_effect": max(replays) - REPLAY_APART >= min(replays) <= REPLAY_APART,
-            "rate_effect": max(rates) >= RATES_APART * min(rates),
             "base_effect": max(potentials) - min(potentials) >= POTENTIALS_APART,
         }
     return {effect.name: differs[effect.name] for effect in effects_of(frame)}
@@ -271,6 +274,7 @@ def trial_runs(frame: BoundModel, typical: Typical) -> Trials:
     return runs | {
         PT_STEADY: (base, None, 0.0),
         PT_ANNEALED: (annealed(base), None, 0.0),
+        PT_SLOWER: (annealed(constant(base.steps, base.peak / 2)), None, 0.0),
         PT_LONG: (constant(LONGER * base.steps, base.peak), None, 0.0),
     }
 

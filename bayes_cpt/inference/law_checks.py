@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 FALSE_ALARMS = 0.05
 # Posterior draws that are asked: a median needs no more.
 DRAWS = 100
-# What the model explains of what its law leaves: too large where the law does not fit.
-SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "error")
+# What the model explains of what its law leaves, nats: too large where the law does not fit.
+SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "fluctuation_pt", "fluctuation_cpt", "size_misfit", "error")
 RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 # Checks of one kind share its part of the false alarms.
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))

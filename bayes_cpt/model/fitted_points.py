@@ -9,7 +9,7 @@ from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.model.groups import GAIN_BY_BATCH, check_sizes, fitted_sizes
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.points import Curves
-from bayes_cpt.model.spec import ModelSpec, shipped_models
+from bayes_cpt.model.spec import ModelSpec
 from bayes_cpt.study.batches import batches_of
 from bayes_cpt.study.ranges import ALIKE_RATIO
 from bayes_cpt.study.study import Run, Study
@@ -100,7 +100,7 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
     replays = sorted({run.replay for run in runs if run.replay is not None})
     problem = ""
     if spec.law.continual and not runs:
-        problem, fix = "there is no CPT run", "use --model pretrain, or add CPT runs"
+        problem, fix = "there is no CPT run", f"use --model {usual_model(study)}, or add CPT runs"
     elif not spec.law.continual and not study.pretraining_runs:
         problem, fix = "there is no PT run", "use --model cpt or cpt-replay, or add PT runs"
     elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
@@ -109,6 +109,20 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
         fix = "use --model cpt-replay, or keep runs of one replay ratio"
     if problem:
         raise StudyError.at(f"study {study.name}, model {spec.name}", problem, fix)
+
+
+def usual_model(study: Study) -> str:
+    """Return the shipped model for a study; of pre-training alone, with a term for size where sizes differ."""
+    if study.continual_runs:
+        return "cpt-replay"
+    said = all(study.model_size(run) is not None for run in study.runs)
+    return "pretrain-sizes" if said and sizes_apart(study, continual=False) else "pretrain"
+
+
+def sizes_apart(study: Study, *, continual: bool) -> tuple[float, ...]:
+    """Return the model sizes that are fitted where they differ, in millions; else none."""
+    sizes = fitted_sizes(study, continual=continual)
+    return sizes if sizes and sizes[-1] > ALIKE_RATIO * sizes[0] else ()
 
 
 def check_replays(spec: ModelSpec, study: Study, asked: Iterable[tuple[str, float | None]]) -> None:
@@ -153,12 +167,11 @@ def check_size(spec: ModelSpec, study: Study) -> None:
         runs = study.runs if continual else study.pretraining_runs
         check_sizes(study, runs, [base for base in study.bases if base.schedule] * continual)
         return
-    sizes = fitted_sizes(study, continual=continual)
-    if sizes and sizes[-1] > ALIKE_RATIO * sizes[0]:
-        known = [name for name in shipped_models() if name.endswith("-sizes")]
+    if sizes := sizes_apart(study, continual=continual):
         problem = Problem(
             f"study {study.name}, model {spec.name}",
-            f"the runs have model sizes {sizes[0]:g} to {sizes[-1]:g}, and the law has no term for them",
-            f"use --model {' or '.join(known)}, or keep runs of one size",
+            f"the runs have models of {sizes[0]:g}M to {sizes[-1]:g}M parameters, and the law has no term "
+            "for size",
+            f"use --model {'cpt-replay' if continual else 'pretrain'}-sizes, or keep runs of one size",
         )
         warnings.warn(str(problem), StudyWarning, stacklevel=4)

@@ -43,7 +43,7 @@ def effects_table(posterior: "Posterior", determined: pd.DataFrame, interval: fl
         f"Of a run of {typical_words(posterior.frame, posterior.study)}",
         "Of the law's curves: what these miss of runs is not in the intervals",
     ]
-    if "rate_effect" in set(effects["quantity"]):
+    if "decay_effect" in set(effects["quantity"]):
         way = f"in a straight line over the first {100 * APPROACH:.0f} % of its steps"
         notes.append(f"From a base at another learning rate a run goes to its peak {way}")
     if "base_effect" in set(effects["quantity"]):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, permutations
+from itertools import chain, pairwise, permutations
 
 import numpy as np
 import pandas as pd
@@ -75,6 +75,8 @@ def suspicions(
         # PT runs fall fast at first whatever their learning rate.
         if base is not None:
             found += [*_rate_of_others(curves, alike), *_other_starts(curves, alike, sets)]
+        else:
+            found += _other_units(curves, alike)
     if sets:
         found += _swapped(curves, measured, *sets)
     return [replace(own, place=f"{file}, {own.place}") for own in found]
@@ -250,15 +252,41 @@ def _other_starts(
         place = f"run {run.name}"
         same = f"{first.name} from the same base {others:.3f}"
         problem = f"near its start the run {run.name} has a loss of {own:.3f} on {domain}, {same}"
-        for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
-            if max(abs(one * factor - two) for one, two in starts.values()) < LEFT * gap:
-                fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
-                yield Suspicion(place, f"{problem}: {name} seems to be in bits", fix)
+        yield from _in_bits(run, first, problem, starts.values())
         if sets and set(sets) <= set(starts):
             pairs = zip(sets, reversed(sets), strict=True)
             if max(abs(starts[one][0] - starts[two][1]) for one, two in pairs) < LEFT * gap:
                 problem += f": {sets[0]} and {sets[1]} seem to be mixed up in one of them"
                 yield Suspicion(place, problem, "swap the two sets in its losses")
+
+
+def _other_units(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]:
+    """Yield PT runs whose losses are those of the one before only in bits, at all later common steps."""
+    groups: dict[object, list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.model_size, run.batch_tokens, run.branch), []).append(run)
+    named = set[str]()
+    for before, run in chain(*map(pairwise, groups.values())):
+        if not _within(FAR, before.peak, run.peak):
+            continue
+        for domain, both in _together(1.0, curves, run, before).items():
+            later = both[:, both.shape[1] // 2 :].T
+            problem = f"the run {run.name} has a loss of {later[-1, 0]:.3f} on {domain}, {before.name} "
+            problem += f"of {later[-1, 1]:.3f} at the same step"
+            found = [own for own in _in_bits(run, before, problem, later) if own.place not in named]
+            named |= {own.place for own in found}
+            yield from found
+
+
+def _in_bits(
+    run: Run, other: Run, problem: str, losses: Collection[Sequence[float]]
+) -> Iterator[Suspicion]:
+    """Yield the one of two runs whose losses are in bits, by pairs that should be alike."""
+    gap = max(abs(one - two) for one, two in losses)
+    for name, factor in ((run.name, BITS), (other.name, 1.0 / BITS)):
+        if gap > SAME_BASE and all(abs(one * factor - two) < LEFT * gap for one, two in losses):
+            fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
+            yield Suspicion(f"run {name}", f"{problem}: {name} seems to be in bits", fix)
 
 
 def _swapped(curves: LossCurves, runs: Sequence[Run], general: str, target: str) -> list[Suspicion]:

@@ -68,12 +68,15 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
 
         def loss(rates: Floats, one: dict[str, float] = one) -> float:
             rate = frame.reference.learning_rate
-            annealed = s2(rate, level(rates, 0.0, one["lambda"], rate, clock), one)
-            return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed)
+            peak = np.log(rates.max() / rate)
+            end = level(rates, 0.0, one["lambda"], rate, clock) * np.exp(-one["xi"] * peak)
+            annealed, lasting = s2(rate, end, one), one["G1"] * peak + one["G2"] * peak**2
+            return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed + lasting)
 
         longer = loss(np.tile(base, 4)) - loss(base)
         assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)
         assert found["anneal_effect"][i, 0] == pytest.approx(loss(fall) - loss(base), rel=1e-6)
+        assert found["rate_effect"][i, 0] == pytest.approx(loss(fall / 2) - loss(fall), rel=1e-6)
 
 
 def test_the_effects_of_cpt_are_the_printed_law() -> None:
