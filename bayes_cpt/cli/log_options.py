@@ -39,6 +39,8 @@ def pairs(
         name, _, text = (part.strip() for part in value.rpartition("="))
         if not name or not text:
             raise refused(option, f"{value!r} is not a pair", f"write it as in {option} NAME=VALUE")
+        if name in named:
+            raise refused(f"{option} {name}", "it is given twice", "give it once")
         try:
             named[name] = kind(text)
         except ValueError:

@@ -7,7 +7,7 @@ away most of the variance of what these forecasts say.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,7 @@ class Asked(Strict):
     size: Size = Field(ge=1e4)  # not 7 for 7B
     tokens: Size
     batch: Size | None
-    peak: Size | None
+    peak: Annotated[Size, Field(lt=1)] | None
     base: Literal["annealed", "stable", "unknown"]
     target: Literal["far", "near"]
     losses: dict[Literal["general", "target"], Size]

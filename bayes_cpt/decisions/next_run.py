@@ -260,6 +260,7 @@ class RunValues:
                     "run": name,
                     "base": run.base or "",
                     "replay": run.replay,
+                    "peak": run.peak,
                     "steps": run.schedule.steps,
                     "cost": cost,
                     "value": worth.value,
