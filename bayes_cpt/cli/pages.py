@@ -59,8 +59,6 @@ def report(
         raise typer.BadParameter("nothing is asked for: give -o report.html, --paper, or both.")
     file, results = OutputFile(output, (".html",), fit, plan, space), Results(paper, "--paper")
     posterior = bayes_cpt.load(fit)
-    options = {"--plan": plan, "--space": space, "--validation": validation}
-    given = "".join(f" {name} {path}" for name, path in options.items() if path)
     full_report = make(
         posterior,
         objective=objective,
@@ -70,8 +68,6 @@ def report(
         interval=interval,
         draws=draws,
         seed=seed,
-        command=f"bayes-cpt report FIT --objective {objective}{given} --interval {interval:g} "
-        f"--draws {draws} --seed {seed} -o report.html",
     )
     if output is not None:
         file.write(full_report.html())

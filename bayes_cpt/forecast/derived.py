@@ -101,8 +101,8 @@ def check_continual(frame: BoundModel, otherwise: str) -> None:
     """Raise StudyError if the law knows no CPT phase, and say what follows from that."""
     if not frame.spec.law.continual:
         problem = f"the law knows no CPT phase, and {otherwise}"
-        fix = "compare PT runs that you plan by bayes-cpt predict --plan; for CPT fit with --model cpt-replay, "
-        fix += "to a study that has CPT runs"
+        fix = "compare PT runs that you plan by bayes-cpt predict --plan; for CPT fit a study that has CPT "
+        fix += "runs, with --model cpt or cpt-replay"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 

@@ -50,7 +50,7 @@ def fit(
     cores : int, optional
         Chains sampled at once.
     attempts : int, optional
-        How often at most to sample until the diagnostics hold; five times unless given. 1 is for a quick
+        How often at most to sample until the diagnostics hold; three times unless given. 1 is for a quick
         look.
 
     Returns
@@ -85,7 +85,7 @@ def fit(
         cores=cores,
         known=known,
     )
-    return build_posterior(density.setup, study, drawn, seed)
+    return build_posterior(density.setup, study, drawn, seed, draws)
 
 
 def likeliest(

@@ -42,7 +42,8 @@ FALSE_ALARMS = 0.05
 # Posterior draws that are asked: a median needs no more.
 DRAWS = 100
 # What the model explains of what its law leaves, nats: too large where the law does not fit.
-SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "fluctuation_pt", "fluctuation_cpt", "size_misfit", "error")
+FLUCTUATIONS = ("fluctuation_pt", "fluctuation_cpt")
+SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "size_misfit", "error", *FLUCTUATIONS)
 # A small validation set may fluctuate by so much (nats), whatever priors that few studies taught say.
 FLUCTUATES = 0.05
 RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
@@ -209,7 +210,7 @@ def _sizes(
         asked, every = (element.of(draws) for draws in (some, parameters))
         value, usual = float(np.median(every)), float(element.prior.quantiles(0.5))
         probability = _at_most(element.prior.probability_above(asked))
-        if element.name.startswith("fluctuation") and value < FLUCTUATES:
+        if element.name in FLUCTUATIONS and value < FLUCTUATES:
             probability = 1.0
         where = (SIZE, element.name, "", element.domain or "all")
         checks.append(LawCheck(*where, value, usual, probability=probability))

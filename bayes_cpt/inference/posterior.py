@@ -281,9 +281,14 @@ class Posterior:
         ----------
         quantity, domain : str
             Of the table's columns of these names.
+
+        Raises
+        ------
+        StudyError
+            If there is none, naming those that there are.
         """
         self.check_one_law(f"the prior of {quantity}")
-        return self._prior_quantities[quantity, domain]
+        return self._of(self._prior_quantities, quantity, domain)
 
     def draws(self, quantity: str, domain: str) -> Floats:
         """Return posterior draws of a quantity of `summary`, shape (chains, draws).
@@ -292,9 +297,24 @@ class Posterior:
         ----------
         quantity, domain : str
             Of the table's columns of these names.
+
+        Raises
+        ------
+        StudyError
+            If there is none, naming those that there are.
         """
         self.check_one_law(f"the draws of {quantity}")
-        return self._quantities[quantity, domain]
+        return self._of(self._quantities, quantity, domain)
+
+    def _of(self, found: dict[tuple[str, str], Floats], quantity: str, domain: str) -> Floats:
+        if (quantity, domain) in found:
+            return found[quantity, domain]
+        sets = [own for name, own in found if name == quantity]
+        wanted = f"validation set of {quantity}", domain, sets
+        missed = (
+            wanted if sets else ("quantity", quantity, dict.fromkeys(name for name, _ in found))
+        )
+        raise StudyError.at(f"fit of {self.study.name}", *unknown(*missed))
 
     def members(self, quantity: str) -> tuple[str, ...]:
         """Return the validation sets of a quantity of `summary`, ``("all",)`` where they share it.

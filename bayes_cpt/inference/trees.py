@@ -30,8 +30,10 @@ VERSIONS = ("bayes-cpt", "pymc", "pytensor", "nutpie", "numpy", "numba")
 PRIOR_DRAWS, REPLICATED_DRAWS = 1000, 200
 
 
-def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> Posterior:
-    """Return the posterior that a sample of a study's model is, drawn with a seed."""
+def build_posterior(
+    setup: Setup, study: Study, drawn: "Sample", seed: int, draws: int | None = None
+) -> Posterior:
+    """Return the posterior that a sample of a study's model is, with a seed, and draws if given."""
     frame = setup.frame
     values = drawn.values
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
@@ -47,6 +49,8 @@ def build_posterior(setup: Setup, study: Study, drawn: "Sample", seed: int) -> P
         checks=check_law(frame, study, setup.curves, flat).checks,
         groups=_arviz_groups(setup, values, flat, seed),
     )
+    if draws is not None:
+        tree.attrs["draws"] = draws
     return Posterior(tree, study, frame)
 
 

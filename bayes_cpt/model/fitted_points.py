@@ -87,8 +87,9 @@ def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None
         measured, count, curve = max(thin, key=lambda counts: counts[0])
         problem = Problem(
             f"study {study.name}, run {curve.run}, domain {curve.domain}",
-            f"{count} of its {measured} losses enter the fit, and {len(thin) - 1} more long logs are "
-            "thinned: neighbouring losses of a curve tell the same",
+            f"{count} of its {measured} losses enter the fit"
+            + f", and {len(thin) - 1} more long logs are thinned" * (len(thin) > 1)
+            + ": neighbouring losses of a curve tell the same",
             "log less often, or leave it so",
         )
         warnings.warn(str(problem), StudyWarning, stacklevel=3)
@@ -112,7 +113,7 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
 
 
 def usual_model(study: Study) -> str:
-    """Return the shipped model for a study; of pre-training alone, with a term for size where sizes differ."""
+    """Return the shipped model for a study; of PT alone with a term for size where sizes differ."""
     if study.continual_runs:
         return "cpt-replay"
     said = all(study.model_size(run) is not None for run in study.runs)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -30,6 +31,7 @@ from bayes_cpt.plots.style import (
     new_figure,
     styled,
 )
+from bayes_cpt.study.logs.naming import TRAIN
 from bayes_cpt.study.study import Study
 
 if TYPE_CHECKING:
@@ -246,6 +248,12 @@ def _notes(run_curves: xr.Dataset, width: float) -> list[str]:
     return notes
 
 
+def _settled(measured: pd.DataFrame, phase: str) -> pd.Series:
+    """Return the losses of a run; of PT without its first twentieth, where it falls by several nats."""
+    late = measured["step"] > measured["step"].max() / 20
+    return measured["loss"][late] if phase == "pt" else measured["loss"]
+
+
 @styled
 def log_forecast(found: "LogForecast") -> Figure:
     """Return a figure of one run, a row per validation set, the learning rates of its ways on below."""
@@ -262,7 +270,11 @@ def log_forecast(found: "LogForecast") -> Figure:
             ends = (own["lower"], own["upper"])
             axes.fill_between(own["step"], *ends, color=colour(i), alpha=WIDE_BAND, linewidth=0)
             axes.plot(own["step"], own["median"], color=colour(i))
-        dress(axes, ticks=6, ylabel=f"{called(domain)}\n{LOSS}")
+        own = found.curves[found.curves["domain"] == domain]
+        seen = np.concatenate([own["lower"], own["upper"], _settled(measured, found.run.phase)])
+        axes.set_ylim(seen.min() - 0.05 * np.ptp(seen), seen.max() + 0.05 * np.ptp(seen))
+        kind = "training loss (nats/token)" if domain == TRAIN else f"{called(domain)}\n{LOSS}"
+        dress(axes, ticks=6, ylabel=kind)
         panels.step_axis(axes, last)
         axes.tick_params(labelbottom=False)
     for i, (way, schedule) in enumerate(found.ways.items()):

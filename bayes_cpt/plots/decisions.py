@@ -152,7 +152,8 @@ def _front(axes: Axes, decision: Decision) -> None:
         axes.text(0.5, 0.5, said, ha="center", va="center", color=GREY, transform=axes.transAxes)
         return
     x, y = traded(front.losses).mean(axis=2)
-    axes.plot(x, y, color=FRONT, marker="o", markersize=2.5, label="front of expected losses")
+    if x.size > 1:
+        axes.plot(x, y, color=FRONT, marker="o", markersize=2.5, label="front of expected losses")
     draws = traded(decision.contenders.losses)
     losses = draws.mean(axis=2)
     # The star is open and lies below, as it is larger than the rest where a front is long.
@@ -168,7 +169,8 @@ def _front(axes: Axes, decision: Decision) -> None:
     target = domains[1] if len(domains) == 2 else "targets, mean"
     axes.set_ylabel(f"loss on {target} (nats/token)", color=colour(1))
     # Ends that are alike are named once.
-    named = {f"replay {100 * front.candidates.replay[row]:.3g} %": row for row in (0, -1)}
+    ends = (0, -1) if x.size > 1 else ()
+    named = {f"replay {100 * front.candidates.replay[row]:.3g} %": row for row in ends}
     for text, row in named.items():
         panels.beside(axes, text, y[row], x[row], xytext=(4, 2), color=GREY)
 

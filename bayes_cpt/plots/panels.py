@@ -75,7 +75,8 @@ def blocks(
             every.append((panel, run, domain, colour(index)))
         name = f"validation set: {called(domain)}"
         part.suptitle(name, color=colour(index), fontsize=LARGE, fontweight="bold")
-        part.supylabel(LOSS, fontsize="medium")
+        # Beside one row of panels there is no room for more.
+        part.supylabel(LOSS if rows > 1 else "loss (nats/token)", fontsize="medium")
     return figure, every
 
 

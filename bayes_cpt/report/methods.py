@@ -40,7 +40,10 @@ def methods(
         "pretraining": sum(run.phase == "pt" for run in runs),
         "posterior": posterior,
         "points": sum(
-            len(frame.fitted_steps(study, run, own)) for run in runs for own in frame.domains
+            step > (run.branch.step if run.branch else 0)
+            for run in runs
+            for own in frame.domains
+            for step in frame.fitted_steps(study, run, own)
         ),
         "model": frame.spec,
         "versions": versions(posterior),

@@ -24,6 +24,7 @@ from bayes_cpt.forecast.predict import table
 from bayes_cpt.forecast.quality import fit_quality
 from bayes_cpt.identify.determination import Facts, determination
 from bayes_cpt.inference.posterior import Posterior
+from bayes_cpt.model.spec import shipped_models
 from bayes_cpt.report import fit, results
 from bayes_cpt.report.decisions import edge_words, optimum_sentences
 from bayes_cpt.report.equation import lettered, mathml_equations, mathml_symbol
@@ -217,6 +218,7 @@ class Report:
             report=self,
             posterior=posterior,
             frame=frame,
+            shipped=frame.spec.name in shipped_models(),
             # What makes words and tables of these.
             fit=fit,
             results=results,
@@ -244,7 +246,6 @@ def report(
     interval: float = 0.9,
     draws: int = DRAWS,
     seed: int = 0,
-    command: str = "",
 ) -> Report:
     """Return the report of a fit, and write its page where a path is given.
 
@@ -265,8 +266,6 @@ def report(
         Posterior draws behind the decision.
     seed : int
         Of decision and forecast.
-    command : str
-        What the report says makes it again.
 
     Raises
     ------
@@ -284,6 +283,14 @@ def report(
     from bayes_cpt.study.folder import read_plan
 
     posterior.check_one_law("a report")
+    asked = {"objective": objective, "space": space, "plan": plan, "validation": validation}
+    said = "".join(
+        f" --{name} {own if isinstance(own, str | Path) else name.upper()}"
+        for name, own in asked.items()
+        if own is not None
+    )
+    command = f"bayes-cpt report FIT{said} --interval {interval:g} --draws {draws} --seed {seed}"
+    command += " -o report.html"
     calibration = None if validation is None else Calibration.read(validation, posterior)
     planned = read_plan(plan, posterior.study) if isinstance(plan, str | Path) else plan
     decision = None

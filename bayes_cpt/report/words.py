@@ -37,7 +37,7 @@ def paragraphs(template: str, block: str, facts: Mapping[str, Any]) -> list[str]
         return []
     text = "".join(loaded.blocks[block](loaded.new_context(dict(facts))))
     joined = (" ".join(part.split()) for part in text.split("¶"))
-    return [re.sub(r"\s+([,.;:)])", r"\1", part) for part in joined if part]
+    return [re.sub(r"\s+([,;:)]|\.(?![\w./]))", r"\1", part) for part in joined if part]
 
 
 def sentence(template: str, block: str, facts: Mapping[str, Any]) -> str:

@@ -271,7 +271,9 @@ def _other_units(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]
             continue
         for domain, both in _together(1.0, curves, run, before).items():
             later = both[:, both.shape[1] // 2 :].T
-            problem = f"the run {run.name} has a loss of {later[-1, 0]:.3f} on {domain}, {before.name} "
+            problem = (
+                f"the run {run.name} has a loss of {later[-1, 0]:.3f} on {domain}, {before.name} "
+            )
             problem += f"of {later[-1, 1]:.3f} at the same step"
             found = [own for own in _in_bits(run, before, problem, later) if own.place not in named]
             named |= {own.place for own in found}

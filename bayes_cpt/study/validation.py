@@ -132,7 +132,9 @@ def _checked_rows(
         if len(losses):
             _check_measured(table, losses, parts)
         told = parts.bases, parts.runs, parts.general, parts.targets, parts.origin.settings
-        table.cautions.problems += suspicions(ordered, *told)
+        # Runs of one name are refused, and nothing is told of what they share.
+        if len({run.name for run in parts.runs}) == len(parts.runs):
+            table.cautions.problems += suspicions(ordered, *told)
     _note_disorder(table, losses)
     _note_flat_curves(table, losses)
     _note_base_losses(table, ordered, parts.bases, parts.runs)

@@ -71,7 +71,9 @@ def test_the_effects_of_pretraining_are_the_printed_law() -> None:
             peak = np.log(rates.max() / rate)
             end = level(rates, 0.0, one["lambda"], rate, clock) * np.exp(-one["xi"] * peak)
             annealed, lasting = s2(rate, end, one), one["G1"] * peak + one["G2"] * peak**2
-            return float(one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed + lasting)
+            return float(
+                one["A"] * s1(rates, one) ** -one["alpha"] - one["C1"] * annealed + lasting
+            )
 
         longer = loss(np.tile(base, 4)) - loss(base)
         assert found["length_effect"][i, 0] == pytest.approx(longer, rel=1e-6)

@@ -84,7 +84,7 @@ def held_out_folder(folder: Path, study: str, spread: float = 1.0) -> Path:
 def made() -> tuple[Report, str]:
     # Fewer configurations than the default: the page is no other for it.
     with patch("bayes_cpt.report.page.decide", partial(decide, candidates=256)):
-        found = report(lab_posterior(), draws=60, command="bayes-cpt report FIT -o report.html")
+        found = report(lab_posterior(), draws=60)
     return found, found.html()
 
 
@@ -129,7 +129,7 @@ def test_the_page_states_the_fit_and_how_to_do_it_again() -> None:
         "Shown are 4 of 10 runs.",
         attributes["study_digest"],
         "bayes-cpt fit STUDY --model cpt-replay --seed 1 -o FIT",
-        "bayes-cpt report FIT -o report.html",
+        "bayes-cpt report FIT --objective balanced --interval 0.9 --draws 60 --seed 0 -o report.html",
         "@inproceedings{wang2025learning",
         "Not measured on this study",
     ):
