@@ -36,7 +36,7 @@ SEED = 1
 # ## The study without its pre-training
 #
 # The runs from one base, and the base by name alone: `known=False`. Its loss at step 0 stays, as you
-# would measure it. The longest run is kept aside, to be predicted.
+# would measure it. One run, at a peak that no other has, is kept aside, to be predicted.
 
 # %%
 whole = bayes_cpt.read_study(bayes_cpt.bundled_study())

@@ -238,7 +238,8 @@ choice = bayes_cpt.decide(posterior, "balanced", space, draws=400, candidates=50
 print("\n".join(choice.verdict()))
 
 # %%
-choice.table().round(3)
+columns = ["option", "base", "replay", "peak", "decay_steps", "regret", "p_best", "p_within"]
+choice.table()[columns].round(4)
 
 # %%
 plots.decision(choice)

@@ -210,8 +210,6 @@ def _sizes(
         asked, every = (element.of(draws) for draws in (some, parameters))
         value, usual = float(np.median(every)), float(element.prior.quantiles(0.5))
         probability = _at_most(element.prior.probability_above(asked))
-        if element.name in FLUCTUATIONS and value < FLUCTUATES:
-            probability = 1.0
         where = (SIZE, element.name, "", element.domain or "all")
         checks.append(LawCheck(*where, value, usual, probability=probability))
     return checks
@@ -270,6 +268,10 @@ def _decided(checks: list[LawCheck]) -> tuple[LawCheck, ...]:
     counts = {kind: sum(check.kind in part for check in checks) for part in PARTS for kind in part}
     share = FALSE_ALARMS / len(PARTS)
     return tuple(
-        replace(check, alarms=bool(check.probability * counts[check.kind] <= share))
+        replace(
+            check,
+            alarms=bool(check.probability * counts[check.kind] <= share)
+            and not (check.subject in FLUCTUATIONS and check.value < FLUCTUATES),
+        )
         for check in checks
     )

@@ -168,10 +168,9 @@ def _front(axes: Axes, decision: Decision) -> None:
     axes.set_xlabel(f"loss on {domains[0]} (nats/token)", color=colour(0))
     target = domains[1] if len(domains) == 2 else "targets, mean"
     axes.set_ylabel(f"loss on {target} (nats/token)", color=colour(1))
-    # Ends that are alike are named once.
-    ends = (0, -1) if x.size > 1 else ()
-    named = {f"replay {100 * front.candidates.replay[row]:.3g} %": row for row in ends}
-    for text, row in named.items():
+    replay = front.candidates.replay
+    for row in (0, -1) if replay[0] != replay[-1] else ():
+        text = f"replay {100 * replay[row]:.3g} %"
         panels.beside(axes, text, y[row], x[row], xytext=(4, 2), color=GREY)
 
 

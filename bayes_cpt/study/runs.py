@@ -9,6 +9,8 @@ from bayes_cpt.study.schedules import Schedule, Segment
 OPTIMIZER_STATES = ("carried", "reset")
 # No optimiser in use trains a language model faster; 2.0 is a 2e-4 without its unit.
 HIGHEST_LEARNING_RATE = 0.1
+# No model has more parameters (in millions): 6e7 is a 60 without its unit.
+LARGEST_MODEL = 1e7
 SIZES = {"model_size": "millions of parameters", "batch_tokens": "tokens per step"}
 # Below this nothing is learnt in any number of steps.
 LOWEST_LEARNING_RATE = 1e-12
@@ -36,8 +38,12 @@ def _check_schedule(check: Check, schedule: object) -> None:
 
 def _check_sizes(check: Check, item: "Base | Run") -> None:
     for key, unit in SIZES.items():
-        if (value := getattr(item, key, None)) is not None:
-            check.positive(key, value, unit)
+        value = getattr(item, key, None)
+        if value is None or not check.positive(key, value, unit):
+            continue
+        if key == "model_size" and value > LARGEST_MODEL:
+            problem = f"model_size is {value:g} million parameters"
+            check.add("key model_size", problem, f"write {value / 1e6:g} for {value:g} parameters")
 
 
 def _settle(check: Check, item: "Base | Run", place: str) -> None:

@@ -310,7 +310,7 @@ class Study(Parts):
         StudyError
             If a run is unknown, or what is left is no study.
         """
-        kept = {self.run(name).name for name in runs}
+        kept = {self.run(name).name for name in ([runs] if isinstance(runs, str) else runs)}
         left, bases = tuple(run for run in self.runs if run.name in kept), self._bases_on(kept)
         losses = self.losses[self.losses["run"].isin(kept)]
         return self.changed(runs=left, bases=bases, losses=losses, rows_are_checked=True)

@@ -280,9 +280,7 @@ def _other_units(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]
             yield from found
 
 
-def _in_bits(
-    run: Run, other: Run, problem: str, losses: Collection[Sequence[float]]
-) -> Iterator[Suspicion]:
+def _in_bits(run: Run, other: Run, problem: str, losses: Collection[Floats]) -> Iterator[Suspicion]:
     """Yield the one of two runs whose losses are in bits, by pairs that should be alike."""
     gap = max(abs(one - two) for one, two in losses)
     for name, factor in ((run.name, BITS), (other.name, 1.0 / BITS)):

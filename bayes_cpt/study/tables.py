@@ -247,6 +247,7 @@ class TableCheck(Check):
                 fine &= (column != "step") | (numbers == np.floor(numbers))
             for label in self.table.index[~fine]:
                 cell = self.table.at[label, column]
+                cell = cell.item() if isinstance(cell, np.generic) else cell
                 whole = column == "step"
                 comma = (THOUSANDS if whole else DECIMAL_COMMA).fullmatch(str(cell))
                 mend = f"write {str(cell).replace(',', '' if whole else '.')}, without a comma"

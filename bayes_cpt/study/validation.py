@@ -112,7 +112,7 @@ def examine(
         clean = clean[clean["step"] == 0]
     if not (rows_are_checked or (parts.is_plan and clean.empty)):
         clean = _checked_rows(table, clean, parts, malformed)
-    if clean.empty and not parts.is_plan and not table.problems:
+    if clean.empty and not (parts.is_plan or table.problems or malformed):
         table.add(table.file, "there is no loss", "add one row per validation measurement")
     clean = clean[list(LOSS_COLUMNS)].reset_index(drop=True)
     return clean, check.problems + table.problems, table.cautions.problems
@@ -293,7 +293,7 @@ def _check_measured(table: TableCheck, losses: pd.DataFrame, parts: Parts) -> No
     others = [domain for domain in measured if domain not in [name for _, name in named]]
     for role in ("general", "target"):
         # An objective that names it would be about another set than meant.
-        own = [name for key, name in named if key == role and name is not None]
+        own = [name for key, name in named if key == role and isinstance(name, str)]
         if own and own != [role] and role in (measured if len(own) > 1 else others):
             meant = own[0] if len(own) == 1 else "all targets"
             problem = f"a validation set is called {role}, and the {role} set of the study is "

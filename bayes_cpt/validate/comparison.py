@@ -275,7 +275,8 @@ def compare(
 
 def read_models(models: Sequence[str | Path | ModelSpec]) -> dict[str, ModelSpec]:
     """Return the specifications of models that can be compared, by name."""
-    read = [model if isinstance(model, ModelSpec) else read_spec(model) for model in models]
+    listed = [models] if isinstance(models, str) else models
+    read = [model if isinstance(model, ModelSpec) else read_spec(model) for model in listed]
     problems = []
     if len(read) < 2:
         problem = f"there is nothing to compare {read[0].name} with" if read else "there is none"

@@ -122,6 +122,14 @@ def in_bits(losses: pd.DataFrame) -> pd.DataFrame:
     return losses.assign(loss=losses["loss"] / np.log(2))
 
 
+def pretraining_in_bits() -> Study:
+    trunk = lab().run("pt_trunk")
+    own = lab().losses.query("run == 'pt_trunk'")
+    other = in_bits(own.assign(run="other", loss=1.02 * own["loss"]))
+    runs = (trunk, replace(trunk, name="other", schedule=trunk.schedule.scaled(2.0)))
+    return two(target=None, bases=(), runs=runs, losses=pd.concat([own, other]))
+
+
 def with_schedule(schedule: Schedule, **changes: Any) -> Study:
     runs = [replace(run, schedule=schedule) if run.name == SECOND else run for run in two().runs]
     return two(runs=tuple(runs), **changes)
@@ -146,6 +154,10 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
     "in bits": (
         lambda: second(in_bits, 1),
         "r25_cos seems to be in bits. Multiply the losses of r25_cos by 0.6931",
+    ),
+    "PT in bits": (
+        pretraining_in_bits,
+        "other seems to be in bits. Multiply the losses of other by 0.6931",
     ),
     "swapped in one": (
         lambda: second(lambda own: exchanged(own).where(own["step"] > 0, own)),

@@ -131,6 +131,14 @@ def test_an_offset_far_above_its_prior_alarms_and_explains_the_runs_away() -> No
     np.testing.assert_allclose(alarm.probability, 2.0 * tail)
 
 
+@pytest.mark.parametrize(("size", "alarms"), [(0.5, True), (0.04, False)])
+def test_a_fluctuation_that_no_validation_set_has_alarms(size: float, alarms: bool) -> None:
+    """Runs in bits or with another tokenizer are explained as fluctuations that last."""
+    wide = one_truth() | {"fluctuation_pt": np.full_like(one_truth()["fluctuation_pt"], size)}
+    found = check_law(rising().frame, several_peaks(), rising().curves, wide).alarms
+    assert any(own.subject == "fluctuation_pt" for own in found) == alarms
+
+
 def test_wild_evaluations_are_named_and_no_others() -> None:
     setup = simulated(one_truth(), seed=3)
     points, run = setup.curves.points, setup.curves.curves[1].run

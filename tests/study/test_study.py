@@ -207,6 +207,32 @@ def test_plan_is_completed_from_the_study(small: Study, tmp_path: Path) -> None:
         read_plan(path)
 
 
+@pytest.mark.parametrize(
+    ("run", "steps", "said"),
+    [
+        ("pt_trunk", 6_000, ""),
+        ("trunk", 6_000, "no run 'trunk'"),
+        ("pt_trunk", 99_000, "first 99000"),
+    ],
+)
+def test_a_base_of_a_plan_may_lie_on_a_run_of_the_study(
+    run: str, steps: int, said: str, tmp_path: Path
+) -> None:
+    path, schedule = (
+        tmp_path / "plan.toml",
+        '[{ shape = "constant", steps = 9, start = 2e-3, end = 2e-3 }]',
+    )
+    own = f'phase = "cpt"\nbase = "early"\nreplay = 0.1\nschedule = {schedule}'
+    path.write_text(f'[bases.early]\nrun = "{run}"\nsteps = {steps}\n[runs.next]\n{own}\n')
+    if not said:
+        trunk = lab().run("pt_trunk").schedule
+        assert read_plan(path, lab()).base("early").schedule == trunk.first(steps)
+        return
+    with pytest.raises(StudyError, match=said) as raised:
+        read_plan(path, lab())
+    assert len(raised.value.problems) == 1
+
+
 def test_plan_may_not_contradict_the_study(small: Study, tmp_path: Path) -> None:
     other = SETTINGS.replace('"prose"', '"verse"').replace("2e-3", "1e-3")
     folder = write_files(tmp_path / "plan", {"study.toml": other})
@@ -292,11 +318,17 @@ def test_python_errors_name_rows_and_keys() -> None:
     assert "losses, row 1" in text
 
 
+def test_a_run_that_is_there_already_is_not_added() -> None:
+    with pytest.raises(StudyError, match="two runs are named 'r25_cos'"):
+        lab().with_runs([lab().run("r25_cos")])
+
+
 @pytest.mark.parametrize(
     ("build", "places"),
     [
         (lambda: Base("b", 10, constant(9, 0.5), model_size=-1),
          ["base b, key model_size", "base b, key schedule", "base b, key steps"]),
+        (lambda: Run("r", "pt", constant(9, 1e-3), model_size=6e7), ["run r, key model_size"]),
         (lambda: Run(" r", "cpt", cosine(9, 1e-3), replay=33),
          ["run  r, key name", "run  r, key base", "run  r, key replay"]),
     ],

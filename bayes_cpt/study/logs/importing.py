@@ -296,7 +296,8 @@ def _name_sets(
     for key in ROLES if single else ():
         if study.get(key) != domains[0] and domains[0] in study.values():
             study.pop(key, None)
-            notes.append(f"no loss was measured on the {key} validation set")
+            if not pretrained:
+                notes.append(f"no loss was measured on the {key} validation set")
     notes += _third_sets(study, domains)
 
 
