@@ -195,6 +195,17 @@ MISLEADING: dict[str, tuple[Callable[[], Study], str]] = {
 }
 
 
+def test_pretraining_of_several_sizes_is_for_the_law_with_sizes(call: Call, tmp_path: Path) -> None:
+    trunk, losses = lab().run("pt_trunk"), lab().losses.query("run == 'pt_trunk'")
+    runs = tuple(replace(trunk, name=f"s{size}", model_size=size) for size in (1, 4))
+    rows = [losses.assign(run=run.name, loss=losses["loss"] - i) for i, run in enumerate(runs)]
+    write_study(two(target=None, bases=(), runs=runs, losses=pd.concat(rows)), tmp_path / "study")
+    answer = call("check", tmp_path / "study")
+    assert "2 PT runs for the model pretrain-sizes." in answer.out.splitlines()[0]
+    refused = call("fit", tmp_path / "study", "-o", tmp_path / "fit.nc")
+    check_refusal(refused, ("no CPT run", "--model pretrain-sizes"))
+
+
 @pytest.mark.parametrize("case", MISLEADING)
 def test_what_would_mislead_a_fit_check_says_first(case: str, call: Call, tmp_path: Path) -> None:
     made, said = MISLEADING[case]

@@ -32,6 +32,7 @@ from bayes_cpt.report.fit import (
 )
 from bayes_cpt.report.forecasts import advice, below, ends_below, forecast_words, learnt_words
 from bayes_cpt.report.results import runs_table
+from bayes_cpt.report.words import sentence
 from bayes_cpt.study.schedules import linear
 from bayes_cpt.watch import Status
 from bayes_cpt.watch.watcher import Continuation, Continuations
@@ -73,8 +74,8 @@ def test_a_verdict_is_what_to_do_how_sure_and_what_would_change_it(verb: str) ->
         assert text.endswith(".")
         for slip in (r"\bnan\b", r"\[\]", "  ", r"\.\.", r" [,.;:]"):
             assert not re.search(slip, text), text
-        for sentence in re.split(r"[.:;] ", text):
-            assert len(sentence.split()) <= SENTENCE, sentence
+        for part in re.split(r"[.:;] ", text):
+            assert len(part.split()) <= SENTENCE, part
 
 
 def test_a_verdict_is_about_the_result() -> None:
@@ -150,6 +151,11 @@ def test_what_no_two_runs_differ_in_is_named_by_phase() -> None:
     assert undivided(lab().subset(["pt_trunk"]), continual=False) == [
         "There is one PT run: nothing can be compared with it."
     ]
+
+
+def test_a_path_that_begins_with_a_dot_stays_a_word_of_its_own() -> None:
+    said = sentence("fit.txt", "next", {"fit": "../onset.nc", "continual": False})
+    assert said == "Next: bayes-cpt summary ../onset.nc says what affects a run."
 
 
 def test_conclusions_rest_on_what_is_the_same_in_all_runs() -> None:
