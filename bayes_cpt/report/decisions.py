@@ -56,7 +56,7 @@ def decision_words(
     taken = {name: float(amounts[0]) for name, amounts in valuation.taken(candidates).items()}
     breaches = zip(valuation.chances, contenders.breaches[:, 0].tolist(), strict=True)
     general = next(iter(contenders.sets.values()))
-    start = model.base_losses((base,))[0, 0]
+    start = model.base_losses((base,), candidates.batch.tokens)[0, 0]
     back = risk.probability_below(general.law[:1].T, start, general.sizes[:1].T)[0]
     alike = [(name, _called(name)) for name in decision.space.alike]
     left = _edges(decision.edges) | {"alike": alike, "outside": decision.outside[0]}
