@@ -23,7 +23,7 @@ from bayes_cpt.model.simulate import simulate
 from bayes_cpt.model.spec import ModelSpec, read_spec
 from bayes_cpt.strict import Strict, checked
 from bayes_cpt.study.resources import Size
-from bayes_cpt.study.runs import Base, Run
+from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Base, Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.study.study import Study
 from bayes_cpt.threads import one_blas_thread
@@ -49,7 +49,7 @@ class Asked(Strict):
     size: Size = Field(ge=1e4)  # not 7 for 7B
     tokens: Size
     batch: Size | None
-    peak: Annotated[Size, Field(lt=1)] | None
+    peak: Annotated[Size, Field(le=HIGHEST_LEARNING_RATE)] | None
     base: Literal["annealed", "stable", "unknown"]
     target: Literal["far", "near"]
     losses: dict[Literal["general", "target"], Size]

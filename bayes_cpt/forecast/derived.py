@@ -84,7 +84,7 @@ def typical_words(frame: BoundModel, study: Study) -> str:
     if not frame.spec.law.continual:
         steady = base_schedule(frame.reference)
         run = f"{steady.steps} PT steps at learning rate {steady.peak:.3g}"
-        return f"{run}; decay is over the last {100 * ANNEAL:.0f} % of them"
+        return f"{run}; decay, also at half the peak, is over the last {100 * ANNEAL:.0f} % of them"
     typical, targets = Typical.of(study), len(study.targets)
     shape = f"half-cosine from learning rate {typical.peak:.3g} to 0"
     mixture = f", {targets} targets in equal shares" if targets > 1 else ""

@@ -18,6 +18,7 @@ from bayes_cpt.model.fitted_points import check_replays
 from bayes_cpt.model.points import Curves
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.study.batches import check_same_data
+from bayes_cpt.study.runs import Base
 from bayes_cpt.study.study import Run, Study
 from bayes_cpt.study.trunks import branch_of
 
@@ -189,13 +190,18 @@ def with_base_losses(study: Study, domains: Iterable[str], plan: Study) -> Study
     """Return the plan with losses of its bases at step 0 from the fitted study, where it has none."""
     fitted = {base.name: base.schedule for base in study.bases}
     users = {run.base: run.name for run in reversed(plan.continual_runs)}
+
+    def measured(base: Base, domain: str) -> float | None:
+        same = base.name in fitted and fitted[base.name] == base.schedule
+        return study.base_loss(base.name, domain) if same else study.loss_on_run(base, domain)
+
     rows = [
         (users[base.name], 0, domain, loss)
         for base in plan.bases
-        if base.name in users and base.name in fitted and fitted[base.name] == base.schedule
+        if base.name in users
         for domain in domains
         if plan.base_loss(base.name, domain) is None
-        and (loss := study.base_loss(base.name, domain)) is not None
+        and (loss := measured(base, domain)) is not None
     ]
     return plan.with_runs((), rows) if rows else plan
 

@@ -50,7 +50,7 @@ def fit(
     cores : int, optional
         Chains sampled at once.
     attempts : int, optional
-        How often at most to sample until the diagnostics hold; three times unless given. 1 is for a quick
+        How often at most to sample until the diagnostics hold; four times unless given. 1 is for a quick
         look.
 
     Returns

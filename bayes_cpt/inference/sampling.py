@@ -58,6 +58,7 @@ ATTEMPTS = (
     SamplerSettings(150, 1000, 0.93),
     SamplerSettings(500, 2000, 0.99),
     SamplerSettings(1500, 6000, 0.998),
+    SamplerSettings(1500, 6000, 0.999),
 )
 # Draws lie around a mode that are nearer to it than such a share of those of its Laplace approximation.
 NEAR = 0.99

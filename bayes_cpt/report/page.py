@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
+from shlex import quote
 from typing import Any, Self
 
 import numpy as np
@@ -285,11 +286,11 @@ def report(
     posterior.check_one_law("a report")
     asked = {"objective": objective, "space": space, "plan": plan, "validation": validation}
     said = "".join(
-        f" --{name} {own if isinstance(own, str | Path) else name.upper()}"
+        f" --{name} {quote(str(own)) if isinstance(own, str | Path) else name.upper()}"
         for name, own in asked.items()
         if own is not None
     )
-    command = f"bayes-cpt report FIT{said} --interval {interval:g} --draws {draws} --seed {seed}"
+    command = f"bayes-cpt report FIT{said} --interval {interval} --draws {draws} --seed {seed}"
     command += " -o report.html"
     calibration = None if validation is None else Calibration.read(validation, posterior)
     planned = read_plan(plan, posterior.study) if isinstance(plan, str | Path) else plan

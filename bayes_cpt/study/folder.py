@@ -177,13 +177,14 @@ class Settings(Check):
     def _base(self, check: Check, name: str, table: object) -> Base | None:
         values = check.keys(table, allowed=BASE_KEYS)
         named = values.get("run")
-        on = self.known.get(named) if isinstance(named, str) else None
+        trunks = {run.name: run for run in self.known.values() if run.phase == "pt"}
+        on = trunks.get(named) if isinstance(named, str) else None
         if "schedule" in values:
             values["schedule"] = self._schedule(check, values) or _PLACEHOLDER
         elif on is not None and "steps" in values:
             values["schedule"] = check.run("", on.schedule.first, values["steps"]) or _PLACEHOLDER
         elif isinstance(named, str) and on is None and named not in self.malformed:
-            check.add("key run", *unknown("run", named, self.known))
+            check.add("key run", *unknown("PT run", named, trunks))
             values["schedule"] = _PLACEHOLDER
         if values.get("schedule") is _PLACEHOLDER:
             values["known"] = False

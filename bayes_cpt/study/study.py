@@ -274,12 +274,21 @@ class Study(Parts):
             Names of a base and of a validation set.
         """
         checkpoint = self.base(base)
-        if (base, domain) in self._starts:
-            return self._starts[base, domain]
-        if checkpoint.run in self:
-            steps, losses = self.curve(str(checkpoint.run), domain)
-            return next(iter(losses[steps == checkpoint.steps].tolist()), None)
-        return None
+        return self._starts.get((base, domain)) or self.loss_on_run(checkpoint, domain)
+
+    def loss_on_run(self, base: Base, domain: str) -> float | None:
+        """Return the loss at just the step of a base on the PT run that it lies on, None if not measured.
+
+        Parameters
+        ----------
+        base : Base
+            Of this study or another.
+        domain : str
+        """
+        if base.run not in self:
+            return None
+        steps, losses = self.curve(str(base.run), domain)
+        return next(iter(losses[steps == base.steps].tolist()), None)
 
     @cached_property
     def _starts(self) -> dict[tuple[str, str], float]:

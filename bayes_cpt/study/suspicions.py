@@ -39,7 +39,8 @@ UNFINISHED, TO_GO = 0.2, 10
 MEANS, FEWEST_MEANS, LAST, SDS_RISEN, RISEN = 20, 6, 3, 3.0, 0.02
 # The sd of a normal variable over the median absolute second difference of its values.
 SD_OF_BEND = 1.4826 / 6**0.5
-BITS = float(np.log(2))
+# PT runs of one model and batch differ by less than this ratio (in logs) where both have learnt most.
+BITS, SAME_RATIO = float(np.log(2)), 0.05
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,9 @@ def _other_starts(
         place = f"run {run.name}"
         same = f"{first.name} from the same base {others:.3f}"
         problem = f"near its start the run {run.name} has a loss of {own:.3f} on {domain}, {same}"
-        yield from _in_bits(run, first, problem, starts.values())
+        for name, factor in ((run.name, BITS), (first.name, 1.0 / BITS)):
+            if max(abs(one * factor - two) for one, two in starts.values()) < LEFT * gap:
+                yield _in_bits(run, name, problem)
         if sets and set(sets) <= set(starts):
             pairs = zip(sets, reversed(sets), strict=True)
             if max(abs(starts[one][0] - starts[two][1]) for one, two in pairs) < LEFT * gap:
@@ -267,26 +270,20 @@ def _other_units(curves: LossCurves, runs: Sequence[Run]) -> Iterator[Suspicion]
         groups.setdefault((run.model_size, run.batch_tokens, run.branch), []).append(run)
     named = set[str]()
     for before, run in chain(*map(pairwise, groups.values())):
-        if not _within(FAR, before.peak, run.peak):
-            continue
         for domain, both in _together(1.0, curves, run, before).items():
-            later = both[:, both.shape[1] // 2 :].T
-            problem = (
-                f"the run {run.name} has a loss of {later[-1, 0]:.3f} on {domain}, {before.name} "
-            )
-            problem += f"of {later[-1, 1]:.3f} at the same step"
-            found = [own for own in _in_bits(run, before, problem, later) if own.place not in named]
-            named |= {own.place for own in found}
-            yield from found
+            own, others = both[:, both.shape[1] // 2 :]
+            problem = f"the run {run.name} has a loss of {own[-1]:.3f} on {domain}, {before.name} "
+            problem += f"of {others[-1]:.3f} at the same step"
+            for name, factor in ((run.name, BITS), (before.name, 1.0 / BITS)):
+                off = np.abs(np.log(factor * own / others)).max()
+                if name not in named and own.size >= SHOWN and off < SAME_RATIO:
+                    named.add(name)
+                    yield _in_bits(run, name, problem)
 
 
-def _in_bits(run: Run, other: Run, problem: str, losses: Collection[Floats]) -> Iterator[Suspicion]:
-    """Yield the one of two runs whose losses are in bits, by pairs that should be alike."""
-    gap = max(abs(one - two) for one, two in losses)
-    for name, factor in ((run.name, BITS), (other.name, 1.0 / BITS)):
-        if gap > SAME_BASE and all(abs(one * factor - two) < LEFT * gap for one, two in losses):
-            fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
-            yield Suspicion(f"run {name}", f"{problem}: {name} seems to be in bits", fix)
+def _in_bits(run: Run, name: str, problem: str) -> Suspicion:
+    fix = f"multiply the losses of {name} by {BITS:.4f} if they are in bits"
+    return Suspicion(f"run {run.name}", f"{problem}: {name} seems to be in bits", fix)
 
 
 def _swapped(curves: LossCurves, runs: Sequence[Run], general: str, target: str) -> list[Suspicion]:

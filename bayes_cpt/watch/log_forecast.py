@@ -176,7 +176,8 @@ def phase_of(log: Log) -> str:
     for domain in log.domains:
         losses = [loss for _, own, loss in log.losses if own == domain]
         # Evaluations may begin late. A training loss summed over micro-batches is no mean.
-        if log.trained[:1] > (PT_LOSS,) and abs(log.trained[-1] - losses[-1]) < PT_FALL:
+        fell = losses[-1] < losses[0] and log.trained[:1] > (PT_LOSS,)
+        if fell and abs(log.trained[-1] - losses[-1]) < PT_FALL:
             return "pt"
         if losses[0] > PT_LOSS or losses[0] - min(losses) > PT_FALL:
             return "pt"

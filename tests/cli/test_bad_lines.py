@@ -108,7 +108,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     ("advise --size 7.5.3B --tokens 20B", ("--size", "'7.5.3B'", "7B")),
     ("advise --size 7B --tokens 7e9B", ("--tokens", "'7e9B'", "7B")),
     ("advise --size 7B --tokens 1M", ("tokens", "steps")),
-    ("advise --size 7B --tokens 20B --peak 3", ("key peak", "less than 1")),
+    ("advise --size 7B --tokens 20B --peak 0.5", ("key peak", "less than or equal to 0.1")),
     ("advise --size 7B --tokens 20B --loss target=2 --loss target=3", ("target", "twice")),
     ("advise --size 7B --tokens 20B --loss code=2", ("code", "'general' or 'target'")),
     ("prior", ("Missing argument", "MODEL")),

@@ -131,10 +131,15 @@ def test_an_offset_far_above_its_prior_alarms_and_explains_the_runs_away() -> No
     np.testing.assert_allclose(alarm.probability, 2.0 * tail)
 
 
-@pytest.mark.parametrize(("size", "alarms"), [(0.5, True), (0.04, False)])
-def test_a_fluctuation_that_no_validation_set_has_alarms(size: float, alarms: bool) -> None:
-    """Runs in bits or with another tokenizer are explained as fluctuations that last."""
-    wide = one_truth() | {"fluctuation_pt": np.full_like(one_truth()["fluctuation_pt"], size)}
+@pytest.mark.parametrize(("run_lengths", "alarms"), [(100.0, True), (0.02, False)])
+def test_fluctuations_that_outlast_runs_alarm_and_noise_does_not(
+    run_lengths: float, alarms: bool
+) -> None:
+    """Runs in bits or with another tokenizer are explained by these."""
+    values = {"fluctuation_pt": 0.5, "fluctuation_memory": run_lengths}
+    wide = one_truth() | {
+        name: np.full_like(one_truth()[name], own) for name, own in values.items()
+    }
     found = check_law(rising().frame, several_peaks(), rising().curves, wide).alarms
     assert any(own.subject == "fluctuation_pt" for own in found) == alarms
 

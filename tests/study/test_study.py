@@ -211,7 +211,7 @@ def test_plan_is_completed_from_the_study(small: Study, tmp_path: Path) -> None:
     ("run", "steps", "said"),
     [
         ("pt_trunk", 6_000, ""),
-        ("trunk", 6_000, "no run 'trunk'"),
+        ("trunk", 6_000, "no PT run 'trunk'"),
         ("pt_trunk", 99_000, "first 99000"),
     ],
 )
@@ -226,7 +226,10 @@ def test_a_base_of_a_plan_may_lie_on_a_run_of_the_study(
     path.write_text(f'[bases.early]\nrun = "{run}"\nsteps = {steps}\n[runs.next]\n{own}\n')
     if not said:
         trunk = lab().run("pt_trunk").schedule
-        assert read_plan(path, lab()).base("early").schedule == trunk.first(steps)
+        early = read_plan(path, lab()).base("early")
+        assert early.schedule == trunk.first(steps)
+        measured = lab().losses.query("run == 'pt_trunk' and domain == 'kernel' and step == @steps")
+        assert lab().loss_on_run(early, "kernel") == measured["loss"].item()
         return
     with pytest.raises(StudyError, match=said) as raised:
         read_plan(path, lab())
