@@ -15,6 +15,7 @@ import fault_workers
 import pytest
 from fault_workers import CHILDREN, started, told
 
+from bayes_cpt import decide
 from bayes_cpt.files import PARTIAL, STALE_SECONDS, drop_stale_code
 from bayes_cpt.inference.fit_files import FitFileError
 from bayes_cpt.inference.posterior import load
@@ -143,6 +144,8 @@ def test_a_full_disk_is_named_and_leaves_no_table(
 
 
 def test_a_full_disk_costs_no_answer(cpt_fit_file: Path, tmp_path: Path) -> None:
+    # What is compiled first needs room too.
+    decide(load(cpt_fit_file), draws=8, candidates=16)
     line = f"decide {cpt_fit_file} --draws 8 --candidates 16 --json -o {tmp_path / 'out'}"
     code, err, out = told(fault_workers.run_with_little_room, line.split(), 10_000)
     assert code == 2

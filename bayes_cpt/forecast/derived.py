@@ -101,8 +101,8 @@ def check_continual(frame: BoundModel, otherwise: str) -> None:
     """Raise StudyError if the law knows no CPT phase, and say what follows from that."""
     if not frame.spec.law.continual:
         problem = f"the law knows no CPT phase, and {otherwise}"
-        fix = "compare PT runs that you plan by bayes-cpt predict --plan; for CPT fit a study that has CPT "
-        fix += "runs, with --model cpt or cpt-replay"
+        fix = "fit with --model cpt or cpt-replay, to a study that has CPT runs; PT runs that are planned are "
+        fix += "compared by bayes-cpt predict --plan"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
@@ -148,12 +148,13 @@ def tried(frame: BoundModel, study: Study) -> dict[str, bool]:
     decays = any(run.schedule.final <= run.peak / 2 for run in runs)
     rates = [study.run(run.name).peak for run in runs]
     lengths = [run.schedule.steps for run in runs]
+    shortest = Typical.of(study).steps if frame.spec.law.continual else min(lengths)
     differs = {
         "run_change": True,
         "rate_effect": max(rates) >= RATES_APART * min(rates),
         "anneal_effect": decays,
         "decay_effect": decays,
-        "length_effect": max(lengths) >= LENGTHS_APART * min(lengths),
+        "length_effect": max(lengths) >= LENGTHS_APART * shortest,
     }
     if frame.spec.law.continual:
         replays = [run.replay or 0.0 for run in runs]

@@ -208,7 +208,7 @@ def test_a_study_that_a_law_cannot_take_is_answered_with_the_fix(
 
 
 def test_mixed_sizes_are_warned_of_where_the_law_has_none() -> None:
-    with pytest.warns(StudyWarning, match="20 to 320.*cpt-replay-sizes"):
+    with pytest.warns(StudyWarning, match="20M to 320M.*pretrain-sizes"):
         build_setup(read_spec("pretrain"), size_family.family(continual=False))
 
 
