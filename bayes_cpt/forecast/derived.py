@@ -101,8 +101,8 @@ def check_continual(frame: BoundModel, otherwise: str) -> None:
     """Raise StudyError if the law knows no CPT phase, and say what follows from that."""
     if not frame.spec.law.continual:
         problem = f"the law knows no CPT phase, and {otherwise}"
-        fix = "fit with --model cpt or cpt-replay, to a study that has CPT runs; planned PT runs are compared "
-        fix += "by bayes-cpt predict --plan"
+        fix = "fit with --model cpt or cpt-replay, to a study that has CPT runs; planned PT runs "
+        fix += "are compared by bayes-cpt predict --plan"
         raise StudyError.at(f"model {frame.spec.name}", problem, fix)
 
 
