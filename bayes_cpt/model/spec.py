@@ -222,7 +222,7 @@ def read_spec(model: str | Path) -> ModelSpec:
     first, root = chain.pop()
     merged = root
     for path, table in reversed(chain):
-        merged = _merged(merged, table, str(path))
+        merged = _merged(merged, {"name": path.stem} | table, str(path))
     spec = parse_spec(merged, place=str(place))
     # A value may be fixed where the shipped model that it extends allows one, as a share between 0 and 1.
     shipped = parse_spec(root, str(first)) if first in shipped_models().values() else spec

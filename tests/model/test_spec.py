@@ -84,7 +84,8 @@ def test_a_child_returns_parameters_to_their_printed_values(tmp_path: Path) -> N
     # A slow memory has no part in the law where no gain is slow.
     assert missing == {"slow_share", "slow_memory", "replay_rate"}
     free = prior("replay_rate", 'distribution = "normal", mean = 0, sd = 1')
-    again = written(tmp_path, f'extends = "{own}"\nname = "again"\n{free}', "again.toml")
+    again = written(tmp_path, f'extends = "{own}"\n{free}', "again.toml")
+    assert read_spec(again).name == "again"
     assert set(read_spec(again).priors) - set(read_spec(own).priors) == {"replay_rate"}
 
 
