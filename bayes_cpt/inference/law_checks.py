@@ -41,11 +41,10 @@ if TYPE_CHECKING:
 FALSE_ALARMS = 0.05
 # Posterior draws that are asked: a median needs no more.
 DRAWS = 100
-# What the model explains of what its law leaves, nats: too large where the law does not fit.
-FLUCTUATIONS = ("fluctuation_pt", "fluctuation_cpt")
-SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "size_misfit", "error", *FLUCTUATIONS)
 # Fluctuations that are forgotten in less than so many run lengths are noise, however large.
-LASTING = 1.0
+FLUCTUATIONS, LASTING = ("fluctuation_pt", "fluctuation_cpt"), 1.0
+# What the model explains of what its law leaves, nats: too large where the law does not fit.
+SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "size_misfit", "error", *FLUCTUATIONS)
 RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 # Checks of one kind share its part of the false alarms.
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
@@ -273,10 +272,8 @@ def _decided(checks: list[LawCheck], spared: Collection[str]) -> tuple[LawCheck,
     counts = {kind: sum(check.kind in part for check in checks) for part in PARTS for kind in part}
     share = FALSE_ALARMS / len(PARTS)
     return tuple(
-        replace(
-            check,
-            alarms=bool(check.probability * counts[check.kind] <= share)
-            and check.subject not in spared,
-        )
+        replace(check, alarms=bool(check.probability * counts[check.kind] <= share))
+        if check.subject not in spared
+        else check
         for check in checks
     )

@@ -101,10 +101,8 @@ def check_fits(spec: ModelSpec, study: Study) -> None:
     replays = sorted({run.replay for run in runs if run.replay is not None})
     problem = ""
     if spec.law.continual and not runs:
-        problem, fix = (
-            "there is no CPT run",
-            f"use --model {usual_model(study)}, or add CPT runs: bayes-cpt advise names some",
-        )
+        problem = "there is no CPT run"
+        fix = f"use --model {usual_model(study)}, or add CPT runs: bayes-cpt advise names some"
     elif not spec.law.continual and not study.pretraining_runs:
         problem, fix = "there is no PT run", "use --model cpt or cpt-replay, or add PT runs"
     elif spec.law.continual and len(replays) > 1 and not spec.law.uses_replay:
