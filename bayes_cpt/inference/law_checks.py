@@ -18,7 +18,7 @@ draws never alarms more often than it says, whatever the study.
   measured and less the law, so that no bend counts, in robust sds of how far they lie off those beside.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 FALSE_ALARMS = 0.05
 # Posterior draws that are asked: a median needs no more.
 DRAWS = 100
-# Fluctuations that are forgotten in less than so many run lengths are noise, however large.
-FLUCTUATIONS, LASTING = ("fluctuation_pt", "fluctuation_cpt"), 1.0
 # What the model explains of what its law leaves, nats: too large where the law does not fit.
-SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "size_misfit", "error", *FLUCTUATIONS)
+SIZES = ("offset_pt", "misfit_pt", "misfit_cpt", "size_misfit", "error")
 RUN, DRIFT, FACTOR, SIZE, WILD = "run", "drift", "factor", "size", "wild"
 # Checks of one kind share its part of the false alarms.
 PARTS = ((RUN, DRIFT), (FACTOR,), (SIZE,))
@@ -113,9 +111,7 @@ def check_law(
                 checks += _by_factor(factor, phase, frame, curves, products)
         checks += _sizes(frame, some, parameters)
         residual = np.nanmedian(curves.points.loss - expected_loss(frame, some, curves), axis=0)
-    lasting = np.median(parameters.get("fluctuation_memory", np.zeros(1))) > LASTING
-    decided = _decided(checks, () if lasting else FLUCTUATIONS)
-    return LawChecks((*decided, *_wild(study, curves, residual)))
+    return LawChecks((*_decided(checks), *_wild(study, curves, residual)))
 
 
 def _directions(frame: BoundModel, curves: Curves) -> Floats:
@@ -264,16 +260,11 @@ def _middle(values: Floats) -> float:
     return float(np.nanmedian(values)) if np.isfinite(values).any() else float("nan")
 
 
-def _decided(checks: list[LawCheck], spared: Collection[str]) -> tuple[LawCheck, ...]:
-    """Return the checks with alarms: each part has its share of the false alarms, each check in it too.
-
-    Subjects that are spared do not alarm.
-    """
+def _decided(checks: list[LawCheck]) -> tuple[LawCheck, ...]:
+    """Return the checks with alarms: each part has its share of the false alarms, each check in it too."""
     counts = {kind: sum(check.kind in part for check in checks) for part in PARTS for kind in part}
     share = FALSE_ALARMS / len(PARTS)
     return tuple(
         replace(check, alarms=bool(check.probability * counts[check.kind] <= share))
-        if check.subject not in spared
-        else check
         for check in checks
     )

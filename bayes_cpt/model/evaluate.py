@@ -46,9 +46,9 @@ from bayes_cpt.model.residuals import (
     ONSET_SHARE,
     PredictiveParts,
     Scales,
+    beyond_studied,
     level_share,
     predictive_parts,
-    steps_beyond,
 )
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.threads import one_thread
@@ -200,7 +200,7 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
         elapsed,
         level_share(elapsed, onset, points.base_known, points.branched),
         points.base_known,
-        steps_beyond(curves, frame.studied),
+        beyond_studied(curves, frame.studied),
         misfit_variance(elapsed, onset, memory),
     )
     sizes = _sizes_of(curves, draws, unmeasured_levels(frame, draws.parameters, curves))

@@ -154,8 +154,8 @@ class ResidualTable(Strict):
     # Share of the misfit that is carried over an e-fold of steps, in CPT and in PT; 1 is a random walk
     misfit_memory: float = Field(default=0.5, ge=0, le=1)
     misfit_memory_pt: float = Field(default=0.5, ge=0, le=1)
-    # Whether bands widen beyond the last step that was measured: in PT by the share `extrapolation_pt` of
-    # the law's slope, where the law knows CPT there by the multiple `extrapolation_cpt` of its misfit.
+    # Whether bands widen beyond the last step that was measured, and in PT above the highest peak: by the
+    # share `extrapolation_pt` of the law's slope, in CPT by the multiple `extrapolation_cpt` of the misfit.
     # Nothing but their priors tells of these parameters.
     extrapolation: bool = False
 

@@ -12,7 +12,7 @@ Along each curve the measured loss is the law's curve plus
   Its size is learnt from all runs and is larger where the shift is larger.
 - *extrapolation*: beyond the last step that was measured of its run, or of its phase where the run is new,
   the law's slope is off, drawn anew for each curve: in PT by a share of itself, in CPT by a multiple of the
-  misfit. No fitted loss tells it.
+  misfit. So is the effect of a peak above the highest of PT. No fitted loss tells it.
 - *offset*: the unknown level of a curve that does not start at a measured loss (PT runs). A PT run that
   leaves a measured one starts at its loss and takes on a level of its own, `sqrt(1 - exp(-2x))` of it.
 
@@ -43,15 +43,19 @@ from bayes_cpt.study.study import Study
 # Misfit is counted from this share of the reference CPT steps: the law is worst in the first per cents of
 # a run, so its walk must have taken several steps by then.
 ONSET_SHARE = 0.002
+# How many e-folds of steps an e-fold of peak counts as, above the highest measured one: near the edge of
+# stability losses rise steeply, and lower peaks do not tell where it lies (docs/results/misfit.md).
+PEAK_FOLDS = 24.0
 
 
 @dataclass(frozen=True)
 class Studied:
-    """The last steps that a study measured, of each phase and run: beyond them the law extrapolates."""
+    """The last steps and the highest peak that a study measured: beyond them the law extrapolates."""
 
     pretraining: float = np.inf
     continual: float = np.inf
     runs: Mapping[str, float] = field(default_factory=dict)
+    peak: float = np.inf  # of PT runs
 
     @classmethod
     def of(cls, study: Study) -> Self:
@@ -60,18 +64,25 @@ class Studied:
         last = study.losses.groupby(phases)["step"].max()
         begun = study.losses[study.losses["step"] > 0]
         runs = begun.groupby("run")["step"].max().astype(float).to_dict()
-        return cls(float(last.get("pt", np.inf)), float(last.get("cpt", np.inf)), runs)
+        peaks = [run.schedule.peak for run in study.pretraining_runs if run.name in runs]
+        peak = max(peaks, default=np.inf)
+        return cls(float(last.get("pt", np.inf)), float(last.get("cpt", np.inf)), runs, peak)
 
     def last(self, curve: Curve) -> float:
         """Return the last step measured of a curve's run; of its phase where that run is new."""
         return self.runs.get(curve.run, self.continual if curve.continual else self.pretraining)
 
 
-def steps_beyond(curves: Curves, studied: Studied) -> Any:
-    """Return by how many e-folds of steps points are beyond the last that was measured, shape (points,)."""
-    last = np.array([studied.last(curve) for curve in curves.curves])[curves.points.curve_index]
-    in_pt = curves.in_pretraining > 0
-    return np.log(np.maximum(np.where(in_pt, curves.points.steps, curves.elapsed) / last, 1.0))
+def beyond_studied(curves: Curves, studied: Studied) -> Any:
+    """Return by how many e-folds of steps points are beyond what was measured, shape (points,).
+
+    In PT an e-fold of peak above the highest counts as `PEAK_FOLDS` of them.
+    """
+    points, in_pt = curves.points, curves.in_pretraining
+    last = np.array([studied.last(curve) for curve in curves.curves])[points.curve_index]
+    later = np.log(np.maximum(np.where(in_pt > 0, points.steps, curves.elapsed) / last, 1.0))
+    above = points.log_peak_pt + np.log(points.form.reference_rate) - np.log(studied.peak)
+    return np.hypot(later, PEAK_FOLDS * in_pt * np.maximum(above, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +98,7 @@ class ResidualDesign:
     # Share of the unknown level that a point has: 1 in curves that start at no measured loss, 0 in CPT
     # curves that do, and rising from 0 to 1 in PT curves that branch off another one
     floating: Any
-    # E-folds of steps beyond the last that was measured (`steps_beyond`)
+    # E-folds of steps beyond what was measured (`beyond_studied`)
     beyond: Any
     # Range of the points of each curve, `last` exclusive, of shape (curves,)
     first: Any
@@ -160,7 +171,7 @@ def residual_design(
         gap=gap,
         position=position,
         floating=level_share(steps, onset, anchored, points.branched),
-        beyond=steps_beyond(curves, studied),
+        beyond=beyond_studied(curves, studied),
         first=first,
         last=last,
         carried=walks[:, 0],

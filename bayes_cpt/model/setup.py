@@ -72,7 +72,7 @@ class BoundModel:
     domains: tuple[str, ...]
     roles: tuple[str, ...]
     reference: Reference
-    # Last steps that the study measured: beyond them the law extrapolates
+    # Last steps and highest peak that the study measured: beyond them the law extrapolates
     studied: Studied = field(default_factory=Studied)
     # Model sizes that the law knows, millions of parameters; none where it has no size
     sizes: tuple[float, ...] = ()

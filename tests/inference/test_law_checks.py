@@ -131,17 +131,12 @@ def test_an_offset_far_above_its_prior_alarms_and_explains_the_runs_away() -> No
     np.testing.assert_allclose(alarm.probability, 2.0 * tail)
 
 
-@pytest.mark.parametrize(("run_lengths", "alarms"), [(100.0, True), (0.02, False)])
-def test_fluctuations_that_outlast_runs_alarm_and_noise_does_not(
-    run_lengths: float, alarms: bool
-) -> None:
-    """Runs in bits or with another tokenizer are explained by these."""
-    values = {"fluctuation_pt": 0.5, "fluctuation_memory": run_lengths}
-    wide = one_truth() | {
-        name: np.full_like(one_truth()[name], own) for name, own in values.items()
-    }
-    found = check_law(rising().frame, several_peaks(), rising().curves, wide).alarms
-    assert any(own.subject == "fluctuation_pt" for own in found) == alarms
+def test_a_fit_alarms_where_a_run_has_another_tokenizer() -> None:
+    study = measured(simulated(one_truth(), seed=3))
+    losses = study.losses.copy()
+    losses.loc[losses["run"] == "high cosine", "loss"] *= 0.85
+    fitted = fit(replace(study, losses=losses), SPEC, draws=300, attempts=1)
+    assert "offset_pt" in {check.subject for check in fitted.law_checks.alarms}
 
 
 def test_wild_evaluations_are_named_and_no_others() -> None:

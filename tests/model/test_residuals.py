@@ -9,14 +9,22 @@ from hand_points import hand_curves, hand_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
-from small_study import STUDY
+from small_study import PEAK, STUDY
 
 from bayes_cpt.laws.term import Reference
 from bayes_cpt.model.law_table import ResidualTable
 from bayes_cpt.model.residual_kernel import curve_log_likelihood, workspace
-from bayes_cpt.model.residuals import ONSET_SHARE, Studied, residual_design, steps_beyond
+from bayes_cpt.model.residuals import (
+    ONSET_SHARE,
+    PEAK_FOLDS,
+    Studied,
+    beyond_studied,
+    residual_design,
+)
 from bayes_cpt.model.setup import BoundModel
 from bayes_cpt.model.spec import read_spec
+from bayes_cpt.study.runs import Run
+from bayes_cpt.study.schedules import constant, linear
 
 REFERENCE_STEPS = 3000.0
 # What the likelihood takes of a design, in its order.
@@ -63,7 +71,7 @@ def test_any_spacing_of_points(
 
 def test_what_a_study_measured_of_each_phase_and_run() -> None:
     runs = {"half": 300.0, "none": 500.0, "trunk": 1000.0}
-    assert Studied.of(STUDY) == Studied(1000.0, 500.0, runs)
+    assert Studied.of(STUDY) == Studied(1000.0, 500.0, runs, PEAK)
     cut = STUDY.losses[STUDY.losses["step"] < 1000]
     assert Studied.of(replace(STUDY, losses=cut)).pretraining == 400.0
     assert Studied.of(STUDY.subset(["none", "half"])).pretraining == np.inf
@@ -78,9 +86,25 @@ def test_a_run_is_extrapolated_from_its_last_step_and_a_new_one_from_that_of_its
     )
     expected = {"none": [0.0, 0.0, np.log(50.0)], "half": [0.0], "new": [0.0, np.log(1.5)]}
     np.testing.assert_allclose(
-        steps_beyond(curves, frame.studied),
+        beyond_studied(curves, frame.studied),
         np.concatenate([expected[curve.run] for curve in curves.curves]),
         rtol=1e-12,
+    )
+
+
+def test_a_pt_run_at_a_higher_peak_is_extrapolated_from_its_first_steps() -> None:
+    frame = BoundModel.of(read_spec("pretrain"), STUDY)
+    peaks = {"low": 0.5, "same": 1.0, "twice": 2.0, "long": 1.0}
+    runs = [
+        Run(name, "pt", linear(100, 0.0, factor * PEAK) + constant(1900, factor * PEAK))
+        for name, factor in peaks.items()
+    ]
+    plan = STUDY.changed(runs=(*STUDY.runs, *runs))
+    steps = {"low": [500], "same": [500], "twice": [500], "long": [2000]}
+    curves = frame.curves(plan, lambda run, domain: steps.get(run.name, []))
+    higher = PEAK_FOLDS * np.log(2.0)
+    np.testing.assert_allclose(
+        beyond_studied(curves, frame.studied), [0.0, 0.0, higher, np.log(2.0)], rtol=1e-12
     )
 
 
