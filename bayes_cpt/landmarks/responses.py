@@ -125,11 +125,11 @@ def loss_potential_response(
     values = sorted(p for p in set(potentials) if p > 0 or rewarmed_to_peak)
 
     def trial(potential: float) -> Trial:
-        base, shape = annealed(pretraining, potential), chosen.schedule
+        base = annealed(pretraining, potential)
         if rewarmed_to_peak:
-            schedule = rewarmed(shape, base.final, shape.peak)
+            schedule = rewarmed(chosen, base.final, chosen.peak)
         else:
-            schedule = started_at(shape, base.final)
+            schedule = started_at(chosen, base.final)
         nowhere = (None,) * len(planned.base_losses)
         own = Base("annealed", base.steps, base)
         return replace(planned.with_schedule(schedule), base=own, base_losses=nowhere)
@@ -178,7 +178,7 @@ def peak_response(
     nearest = int(np.argmin(np.abs(np.array(values) - chosen.peak)))
 
     def trial(peak: float) -> Trial:
-        return planned.with_schedule(rewarmed(chosen.schedule, start, peak))
+        return planned.with_schedule(rewarmed(chosen, start, peak))
 
     return _response(posterior, values, trial, notes, nearest, draws, choice="peak learning rate")
 
@@ -205,7 +205,7 @@ def base_response(
     def trial(name: str) -> Trial:
         home, base = bases[name]
         assert base.schedule is not None
-        schedule = rewarmed(chosen.schedule, base.schedule.final, chosen.peak)
+        schedule = rewarmed(chosen, base.schedule.final, chosen.peak)
         losses = base_losses(home, base, posterior.frame.domains)
         # Another size has the batch that is usual for it.
         tokens = chosen.batch_tokens if base.model_size == target.model_size(chosen) else None

@@ -31,12 +31,12 @@ REWARMUP_SHARE = 0.025
 STILL = 1e-12
 
 
-def after_warmup(schedule: Schedule) -> Schedule:
-    """Return the schedule from the end of its warm-up; a schedule that only rises, held at its peak."""
-    if schedule.warmup_steps == schedule.steps:
+def at_its_peak(run: Run) -> Schedule:
+    """Return the schedule of a run from where it is at its own peak; of one that only rises, held there."""
+    schedule, left = run.schedule, run.approach_steps
+    if left == schedule.steps:
         return constant(schedule.steps, schedule.peak)
     kept: list[Segment | LoggedSegment] = []
-    left = schedule.warmup_steps
     for segment in schedule.segments:
         rates = segment.learning_rates()[left:]
         if rates.size == segment.steps:
@@ -47,41 +47,44 @@ def after_warmup(schedule: Schedule) -> Schedule:
     return Schedule(tuple(kept))
 
 
-def started_at(schedule: Schedule, learning_rate: float) -> Schedule:
-    """Return the run's shape after its warm-up, over all its steps, starting from a learning rate.
+def started_at(run: Run, learning_rate: float) -> Schedule:
+    """Return the run's shape from its peak on, over all its steps, starting from a learning rate.
 
     Examples
     --------
-    >>> run = linear(100, 0.0, 2e-3) + linear(900, 2e-3, 0.0)
+    >>> warm = linear(100, 0.0, 2e-3) + linear(900, 2e-3, 0.0)
+    >>> run = Run("r", "cpt", warm, base="annealed", replay=0.1)
     >>> started_at(run, 1e-3) == linear(1000, 1e-3, 0.0)
     True
     """
-    shape = after_warmup(schedule).stretched(schedule.steps)
+    shape = at_its_peak(run).stretched(run.schedule.steps)
     return shape.scaled(learning_rate / shape.peak)
 
 
-def rewarmed(schedule: Schedule, start: float, peak: float) -> Schedule:
+def rewarmed(run: Run, start: float, peak: float) -> Schedule:
     """Return the run's shape after a linear change from the base's learning rate to `peak`, as long in all.
 
-    The run's own warm-up gives the length of the new one, a fortieth of its steps where it has none.
+    The run's own approach to its peak gives the length of the new one, a fortieth of its steps where it has
+    none.
     """
-    if schedule.steps == 1:
+    steps = run.schedule.steps
+    if steps == 1:
         return constant(1, peak)
-    warmup = schedule.warmup_steps
-    if not 0 < warmup < schedule.steps:
-        warmup = max(round(REWARMUP_SHARE * schedule.steps), 1)
-    shape = after_warmup(schedule).stretched(schedule.steps - warmup)
-    return linear(warmup, start, peak) + shape.scaled(peak / shape.peak)
+    approach = run.approach_steps
+    if not 0 < approach < steps:
+        approach = max(round(REWARMUP_SHARE * steps), 1)
+    shape = at_its_peak(run).stretched(steps - approach)
+    return linear(approach, start, peak) + shape.scaled(peak / shape.peak)
 
 
-def held(schedule: Schedule, steps: int) -> Schedule:
-    """Return the run's warm-up and then its peak, held to the last of `steps` steps."""
-    warmup = schedule.warmup_steps
-    if warmup >= steps:
-        return schedule.first(steps)
-    if not warmup:
-        return constant(steps, schedule.peak)
-    return schedule.first(warmup) + constant(steps - warmup, schedule.peak)
+def held(run: Run, steps: int) -> Schedule:
+    """Return the run's approach to its peak and then the peak, held to the last of `steps` steps."""
+    approach = run.approach_steps
+    if approach >= steps:
+        return run.schedule.first(steps)
+    if not approach:
+        return constant(steps, run.peak)
+    return run.schedule.first(approach) + constant(steps - approach, run.peak)
 
 
 @dataclass(frozen=True)

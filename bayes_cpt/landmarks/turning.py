@@ -218,7 +218,7 @@ def _changes(draws: Draws, trial: Trial, course: Course, horizon: int) -> tuple[
     near = np.unique(np.geomspace(1, horizon, NEAR).round().astype(np.int64))
     start = trial_losses(draws, [trial], [[0]])[:, 0]
     if course == "held":
-        last = trial.with_schedule(held(trial.run.schedule, horizon))
+        last = trial.with_schedule(held(trial.run, horizon))
         ends = trial_losses(draws, [last], [near])[:, 0]
         rates = last.run.schedule.learning_rates()[-1:]
     else:

@@ -212,13 +212,19 @@ class Run:
         _settle(check, self, f"run {self.name}")
 
     @property
-    def peak(self) -> float:
-        """Highest raw learning rate, once a CPT run that falls to its own has left that of its base."""
+    def approach_steps(self) -> int:
+        """Steps until it is at its own peak: of the warm-up, or of a short fall from its base's rate."""
         first, *rest = self.schedule.segments
         falls = isinstance(first, Segment) and first.end < first.start
         short = falls and first.steps <= APPROACH * self.schedule.steps
-        own = rest if self.phase == "cpt" and rest and short else [first, *rest]
-        return max(segment.highest for segment in own)
+        return first.steps if self.phase == "cpt" and rest and short else self.schedule.warmup_steps
+
+    @property
+    def peak(self) -> float:
+        """Highest raw learning rate, once a CPT run that falls to its own has left that of its base."""
+        first, *rest = self.schedule.segments
+        risen = self.approach_steps == self.schedule.warmup_steps
+        return max(segment.highest for segment in ([first, *rest] if risen else rest))
 
     @property
     def mixture(self) -> dict[str, float]:

@@ -10,7 +10,8 @@ from synthetic import lab, lab_posterior, practice
 from bayes_cpt.errors import StudyError
 from bayes_cpt.landmarks import Response, base_response, loss_potential_response, peak_response
 from bayes_cpt.landmarks.responses import main_run
-from bayes_cpt.landmarks.trials import after_warmup, rewarmed, started_at
+from bayes_cpt.landmarks.trials import at_its_peak, held, rewarmed, started_at
+from bayes_cpt.study.runs import Run
 from bayes_cpt.study.schedules import Schedule, constant, cosine, linear
 
 
@@ -123,33 +124,48 @@ def test_loss_potentials_are_shares() -> None:
         loss_potential_response(lab_posterior(), rewarmed_to_peak=True, potentials=[2e-3, 1.2])
 
 
+def cpt(schedule: Schedule) -> Run:
+    return Run("run", "cpt", schedule, base="base", replay=0.25)
+
+
+def test_a_run_that_falls_to_its_own_peak_is_rewarmed_from_its_base_to_that_peak_as_it_was() -> (
+    None
+):
+    schedule = linear(60, 2e-3, 8e-4) + linear(940, 8e-4, 0.0)
+    assert rewarmed(cpt(schedule), 2e-3, 8e-4) == schedule
+    assert rewarmed(cpt(schedule), 0.0, 8e-4) == linear(60, 0.0, 8e-4) + linear(940, 8e-4, 0.0)
+    assert started_at(cpt(schedule), 2e-3) == linear(1000, 2e-3, 0.0)
+    assert held(cpt(schedule), 5000) == linear(60, 2e-3, 8e-4) + constant(4940, 8e-4)
+
+
 @given(schedules())
 def test_a_rewarmed_run_keeps_its_length_and_peaks_after_its_warmup(
     schedule: Schedule,
 ) -> None:
-    run = rewarmed(schedule, 1e-5, 3e-3)
+    run = rewarmed(cpt(schedule), 1e-5, 3e-3)
     assert run.steps == schedule.steps
     assert run.peak == pytest.approx(3e-3)
-    if 0 < schedule.warmup_steps < schedule.steps:
-        assert run.learning_rates()[schedule.warmup_steps - 1] == pytest.approx(3e-3)
+    approach = cpt(schedule).approach_steps
+    if 0 < approach < schedule.steps:
+        assert run.learning_rates()[approach - 1] == pytest.approx(3e-3)
 
 
 @given(schedules())
 def test_a_started_run_has_its_own_length_and_no_warmup(schedule: Schedule) -> None:
-    run = started_at(schedule, 3e-3)
+    run = started_at(cpt(schedule), 3e-3)
     assert run.steps == schedule.steps
     assert run.peak == pytest.approx(3e-3)
 
 
 def test_a_run_without_a_warmup_gets_a_fortieth() -> None:
     for steps, warmup in ((1000, 25), (3, 1)):
-        assert rewarmed(linear(steps, 2e-3, 0.0), 0.0, 1e-3).warmup_steps == warmup
+        assert rewarmed(cpt(linear(steps, 2e-3, 0.0)), 0.0, 1e-3).warmup_steps == warmup
 
 
 def test_a_run_that_only_rises_is_held_at_its_peak() -> None:
-    assert after_warmup(linear(50, 0.0, 1e-3)) == constant(50, 1e-3)
+    assert at_its_peak(cpt(linear(50, 0.0, 1e-3))) == constant(50, 1e-3)
 
 
 def test_the_warmup_of_a_log_is_cut_off() -> None:
     log = Schedule.from_log([1, 2, 3, 4, 5], [1e-4, 2e-4, 3e-4, 2e-4, 1e-4])
-    np.testing.assert_allclose(after_warmup(log).learning_rates(), [2e-4, 1e-4])
+    np.testing.assert_allclose(at_its_peak(cpt(log)).learning_rates(), [2e-4, 1e-4])

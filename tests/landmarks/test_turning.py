@@ -170,6 +170,6 @@ def test_far_ahead_the_losses_are_those_of_the_law_at_such_a_length(course: Any)
     place = int(np.searchsorted(steps, 2.5 * horizon))
     length = round(steps[place])
     assert length > 2 * horizon
-    longer = held(schedule, length) if course == "held" else schedule.stretched(length)
+    longer = held(trial.run, length) if course == "held" else schedule.stretched(length)
     ends = trial_losses(draws, [trial.with_schedule(longer)], [[0, length]])[:, 0]
     np.testing.assert_allclose(changes[..., place], ends[..., 1] - ends[..., 0], rtol=0, atol=1e-5)
