@@ -119,10 +119,11 @@ def fit_and_save(
         "facts": known,
     }
     phases = quality.assign(phase=quality["phase"].str.upper())
+    left_out = 0 if spec.law.continual else len(study.continual_runs)
     parts = [
         *law_alarms(posterior, verbose=False),
         Table.of("quality", phases),
-        Text(f"\n{sentence('fit.txt', 'sampled', content)}", "dim"),
+        Text(f"\n{sentence('fit.txt', 'sampled', content | {'left_out': left_out})}", "dim"),
     ]
     verdict = fit_verdict(posterior, quality, known)
     return posterior, of_fit(posterior, content, verdict, parts, written=[file])

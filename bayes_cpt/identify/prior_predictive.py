@@ -140,6 +140,10 @@ def draw_at_bases(frame: BoundModel, plan: Study, draws: int, seed: int) -> dict
             if own.any() and not isinstance(family, Fixed):
                 levels[:, index] += gaps[:, own].mean(axis=1)
                 log_weights += family.log_density(levels[:, index])
+    if (lost := (~np.isfinite(gaps)).any(axis=1).mean()) > MOST_BELOW_ZERO:
+        problem = f"in {100 * lost:.0f} % of the draws of the priors a loss is not finite"
+        fix = "give what cannot be negative a lognormal prior, a share a logitnormal one"
+        raise StudyError.at(f"model {frame.spec.name}", problem, fix)
     weights = np.exp(log_weights - np.nanmax(log_weights))
     weights[~np.isfinite(weights)] = 0.0
     generator = np.random.default_rng([seed, 1])

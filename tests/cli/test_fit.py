@@ -69,9 +69,11 @@ def test_quiet_says_nothing_and_an_old_file_is_replaced_with_a_note(
 def test_a_model_of_ones_own(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
     model = tmp_path / "mine.toml"
     model.write_text('extends = "pretrain"\nname = "mine"\n')
-    answer = call("fit", "data/cpt-lab", "--model", model, "-o", tmp_path / "fit.nc", "--json")
+    line = ("fit", "data/cpt-lab", "--model", model, "-o", tmp_path / "fit.nc")
+    answer = call(*line, "--json")
     assert answer.json()["model"] == "mine"
     assert [row["phase"] for row in answer.json()["quality"]] == ["pt"]
+    assert "Its CPT runs (10) are left out" in call(*line).out
 
 
 def test_what_the_study_lacks_is_said_before_the_fit(call: Call, tmp_path: Path) -> None:

@@ -165,6 +165,14 @@ def test_a_target_that_is_easy_already_is_not_expected_to_rise() -> None:
         expected_ends(frame_of(SPEC, tiny), tiny, draws=100)
 
 
+def test_a_prior_of_shares_below_0_is_refused() -> None:
+    wide = Prior(reason="Vague.", every=Normal(distribution="normal", mean=0.0, sd=100.0))
+    spec = SPEC.model_copy(update={"priors": SPEC.priors | {"replay_onset": wide}})
+    study = base_alone(1.9, 1.3)
+    with pytest.raises(StudyError, match="% of the draws of the priors a loss is not finite"):
+        expected_ends(frame_of(spec, study), study, draws=200)
+
+
 def test_without_measured_bases_draws_are_the_priors_own() -> None:
     study = base_alone(1.9, 1.3)
     bare = replace(study, losses=study.losses.iloc[:0])
