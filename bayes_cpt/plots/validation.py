@@ -81,6 +81,7 @@ def comparison(result: Comparison) -> Figure:
             style: Any = {"fmt": "o", "markersize": 5, "capsize": 3, "color": shade}
             axes.errorbar(gaps.mean(), row, xerr=gaps.sem(), **style)
         dress(axes, grid=False, ylim=(len(labels) + 0.5, -0.5))
+        axes.locator_params(axis="x", nbins=4)
         axes.set_title(TITLES[score].format(best=called(scores.best)))
     left.set_yticks(range(len(labels) + 1), [*labels, STACK], fontsize=SMALL)
     entries = {

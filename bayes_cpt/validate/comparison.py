@@ -326,7 +326,8 @@ def comparison_folds(
     whole = sum(fold.seen == 0 for fold in kept)
     if whole < FEWEST_RUNS:
         need = f"the weights of laws and the errors of their differences need {FEWEST_RUNS}"
-        problem = f"{whole} runs can be left out in turn, and {need}"
+        runs = "1 run" if whole == 1 else f"{whole} runs"
+        problem = f"{runs} can be left out in turn, and {need}"
         fix = "measure more runs, or compare the fits alone: --quick"
         raise StudyError.at(f"study {study.name}", problem, fix)
     return kept
