@@ -10,12 +10,13 @@ are forecast, under priors learnt from the public studies and from the sweeps of
 second word of a name says which, as in `sweep-c4-124m`. Stopped, the same command goes on, and with the
 folder of `testbench.families --also SWEEPS` and the same seed fits are not repeated.
 
-The published sweeps are the W&B projects cerulean-labs/gpt2-training and porcini-labs/cs336-basics, and
-tables in the repositories Erasme153/DummyModel, gongyisheng/pretrain, marin-community/marin,
-Beeferky/2agent-lr-discover, Suzehva/cs312_assignments, birdhumming/assignments, avifenesh/recipe-lab,
-vincentzed/mixed-residual-ablation, OpenMOSS/SummerQuest-2026, roppikevo/AI-NOVA-EVO and
-tasmaikeni13/mamba4. Runs that their authors call unstable, and peaks more than a factor of ten from the
-best, are left out.
+The sweeps are what was published at OpenMOSS/SummerQuest-2026 (20, logs of single students) and
+avifenesh/recipe-lab (five, of one architecture each), a study each by `bayes-cpt init`. Runs of another
+length or batch, peaks more than a factor of ten from the best, and runs that end 0.7 nats above it are left
+out. Earlier figures had further ones: the W&B projects cerulean-labs/gpt2-training and
+porcini-labs/cs336-basics, and Erasme153/DummyModel, gongyisheng/pretrain, marin-community/marin,
+Beeferky/2agent-lr-discover, Suzehva/cs312_assignments, birdhumming/assignments,
+vincentzed/mixed-residual-ablation, roppikevo/AI-NOVA-EVO and tasmaikeni13/mamba4.
 """
 
 from collections.abc import Sequence
