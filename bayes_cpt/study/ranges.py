@@ -10,7 +10,6 @@ import numpy as np
 from bayes_cpt.errors import Problem, StudyError, StudyWarning
 from bayes_cpt.study.batches import batch_of, batches_of
 from bayes_cpt.study.runs import Base, Run
-from bayes_cpt.study.schedules import Schedule
 from bayes_cpt.study.study import Study
 from bayes_cpt.study.trunks import with_found_branches
 from bayes_cpt.study.validation import FEWEST, SAME_NUMBER
@@ -141,7 +140,7 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
         # Of a run whose losses end early too: its peak is soon there.
         PEAK_RATE: lambda run: study.run(run.name).peak,
         LENGTH: lambda run: float(run.schedule.steps),
-        FAMILY: lambda run: family(run.schedule),
+        FAMILY: family,
         BASE: lambda run: str(run.base),
         REPLAY: lambda run: run.replay or 0.0,
     }
@@ -149,17 +148,19 @@ def factors(study: Study, phase: str) -> tuple[Factor, ...]:
     return tuple(Factor(name, {run.name: of_run[name](run) for run in runs}) for name in names)
 
 
-def family(schedule: Schedule) -> str:
-    """Return which of `FAMILIES` a schedule belongs to, by its learning rates after the warm-up.
+def family(run: Run) -> str:
+    """Return which of `FAMILIES` a run's schedule belongs to, by its learning rates from its peak on.
 
     Examples
     --------
     >>> from bayes_cpt.study.schedules import constant, cosine, linear
-    >>> family(linear(10, 0.0, 1e-3) + cosine(90, 1e-3)), family(constant(80, 1e-3) + linear(20, 1e-3, 0.0))
-    ('decay throughout', 'stable, then decay')
+    >>> family(Run("warm", "pt", linear(10, 0.0, 1e-3) + cosine(90, 1e-3)))
+    'decay throughout'
+    >>> family(Run("cooled", "pt", constant(80, 1e-3) + linear(20, 1e-3, 0.0)))
+    'stable, then decay'
     """
     constant, stable, throughout, several = FAMILIES
-    rates = schedule.learning_rates()[schedule.warmup_steps :]
+    rates = run.schedule.learning_rates()[run.approach_steps :]
     if rates.size == 0 or rates.min() >= AT_PEAK * rates.max():
         return constant
     changes = np.diff(rates)

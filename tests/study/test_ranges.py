@@ -36,9 +36,13 @@ TRUNK = WARM + constant(900, PEAK)
     ],
 )
 def test_families_of_schedules(schedule: Schedule, wanted: str) -> None:
-    assert family(schedule) == wanted
+    assert family(Run("run", "pt", schedule)) == wanted
     rates = schedule.learning_rates()
-    assert family(Schedule.from_log(np.arange(1, rates.size + 1), rates)) == wanted
+    log = Schedule.from_log(np.arange(1, rates.size + 1), rates)
+    assert family(Run("run", "pt", log)) == wanted
+    first = linear(50, 10 * PEAK, schedule.learning_rates()[0])
+    falls = Run("run", "cpt", first + schedule, base="stable", replay=0.25)
+    assert schedule.warmup_steps or family(falls) == wanted
 
 
 def study(second: Schedule = TRUNK, replay: float = 0.25) -> Study:
