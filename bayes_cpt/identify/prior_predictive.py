@@ -35,7 +35,7 @@ from bayes_cpt.toml_files import read_toml
 
 LEVEL = "reference_loss"
 DRAWS = 4000
-# More draws than this share below 0, and priors do not look like losses.
+# More draws than this share below 0, or not finite, and priors do not look like losses.
 MOST_BELOW_ZERO = 0.01
 
 

@@ -212,19 +212,22 @@ class Run:
         _settle(check, self, f"run {self.name}")
 
     @property
-    def approach_steps(self) -> int:
-        """Steps until it is at its own peak: of the warm-up, or of a short fall from its base's rate."""
+    def _falls_first(self) -> bool:
+        """Whether it begins with a short fall from its base's learning rate to its own peak."""
         first, *rest = self.schedule.segments
         falls = isinstance(first, Segment) and first.end < first.start
         short = falls and first.steps <= APPROACH * self.schedule.steps
-        return first.steps if self.phase == "cpt" and rest and short else self.schedule.warmup_steps
+        return self.phase == "cpt" and bool(rest) and short
+
+    @property
+    def approach_steps(self) -> int:
+        """Steps until it is at its own peak: of the warm-up, or of a short fall from its base's rate."""
+        return self.schedule.segments[0].steps if self._falls_first else self.schedule.warmup_steps
 
     @property
     def peak(self) -> float:
         """Highest raw learning rate, once a CPT run that falls to its own has left that of its base."""
-        first, *rest = self.schedule.segments
-        risen = self.approach_steps == self.schedule.warmup_steps
-        return max(segment.highest for segment in ([first, *rest] if risen else rest))
+        return max(segment.highest for segment in self.schedule.segments[self._falls_first :])
 
     @property
     def mixture(self) -> dict[str, float]:

@@ -128,9 +128,7 @@ def cpt(schedule: Schedule) -> Run:
     return Run("run", "cpt", schedule, base="base", replay=0.25)
 
 
-def test_a_run_that_falls_to_its_own_peak_is_rewarmed_from_its_base_to_that_peak_as_it_was() -> (
-    None
-):
+def test_a_run_that_falls_to_its_own_peak_at_first_is_led_there_from_any_base() -> None:
     schedule = linear(60, 2e-3, 8e-4) + linear(940, 8e-4, 0.0)
     assert rewarmed(cpt(schedule), 2e-3, 8e-4) == schedule
     assert rewarmed(cpt(schedule), 0.0, 8e-4) == linear(60, 0.0, 8e-4) + linear(940, 8e-4, 0.0)
