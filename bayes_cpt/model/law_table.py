@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from bayes_cpt.laws.groups import Batches, Mixture, ModelSize
 from bayes_cpt.laws.law import BaseOffset, Law
@@ -46,7 +46,9 @@ class LawTable(Strict):
     Which of its parameters are free the priors say (`bayes_cpt.model.spec.ModelSpec`).
     """
 
-    terms: tuple[TermName, ...] = Field(min_length=1)
+    # No text is a truth value.
+    model_config = ConfigDict(strict=True)
+    terms: tuple[TermName, ...] = Field(min_length=1, strict=False)
     replay_factor: ReplayFactor = ReplayFactor()
     # Whether CPT curves keep the distance of their measured base from the law
     base_offset: bool = False

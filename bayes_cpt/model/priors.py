@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.checks import is_number
@@ -23,6 +23,8 @@ MASS = 0.9
 class Family(Strict):
     """A distribution of one number; subclasses name its scale and their parameters."""
 
+    # No truth value is a number.
+    model_config = ConfigDict(strict=True)
     # The parameters that set `center` and `spread`; none of a fixed value.
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
     # What the values lie between where a prior states no bounds of its own.

@@ -155,7 +155,7 @@ class BoundModel:
             length = self.reference.steps
             problem = f"it allows a memory of {min(ends):.2g} steps in runs of {length:g} steps"
             fix = 'give longer runs, or a model with slow_share = "printed" under [priors]'
-            raise SpecError.at("key priors.slow_memory", problem, fix)
+            raise SpecError.at(f"model {self.spec.name}, key priors.slow_memory", problem, fix)
         return AreaForm(
             momenta=Interval.of_momenta(*momenta),
             powers=Interval.of_powers(*self._ends("forward_power")),
@@ -176,7 +176,7 @@ class BoundModel:
             return min(ends), max(ends)
         problem = "it needs bounds: areas are tabulated between them"
         fix = "use a lognormal with lower and upper, or fix it"
-        raise SpecError.at(f"key priors.{name}", problem, fix)
+        raise SpecError.at(f"model {self.spec.name}, key priors.{name}", problem, fix)
 
     def parameters(self) -> dict[str, Parameter]:
         """Return all sampled parameters, of the law and of the residuals.

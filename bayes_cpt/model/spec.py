@@ -109,8 +109,10 @@ class ModelSpec(Strict):
     def _tables_aside_have_their_parameters(self) -> Self:
         for table, names in TABLES.items():
             given = set(getattr(self, table)) - {WITHOUT_WARMUP}
-            wanted = given & set(names) if table == "lone_bases" else set(names)
-            if given and given != wanted:
+            for name in sorted(given - set(names)):
+                hint = suggestion(name, names) or "; take the table out"
+                raise ValueError(f"{table}.{name}: there is no such parameter{hint}")
+            if given and given != set(names) and table != "lone_bases":
                 raise ValueError(f"{table}: give the priors of {' and '.join(names)}, or none")
         return self
 

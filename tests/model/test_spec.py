@@ -132,6 +132,13 @@ MALFORMED = {
         "key law.replay_factor.generl", "did you mean 'general'?", "take the key out"),
     "key like no other": (EXTENDED + "[law]\nzzz = 1\n", "law.zzz", "is unknown",
         "the keys are terms,"),
+    "text for a truth value": (EXTENDED + '[law]\ncount_warmup = "yes"\n', "key law.count_warmup",
+        "valid boolean; it is 'yes'", "correct"),
+    "truth value for a number": (
+        EXTENDED + prior("exponent", 'distribution = "normal", mean = 0, sd = true'),
+        "priors.exponent", "valid number; it is True", "correct"),
+    "slip in a table aside": (EXTENDED + prior("size_slop", 'distribution = "normal", mean = 0, sd = 1')
+        .replace("[priors", "[lone_bases"), "lone_bases.size_slop", "mean 'size_slope'?", "correct"),
     "unknown term": (EXTENDED + '[law]\nterms = ["powr"]\n', "terms", "'power'", "correct"),
     "term named twice": (EXTENDED + '[law]\nterms = ["power", "annealing", "power"]\n', "key law",
         "named twice", "name each once"),
@@ -227,7 +234,7 @@ PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (EXTENDED + prior("memory", LOGNORMAL), r"priors\.memory.*bounds"),
+        (EXTENDED + prior("memory", LOGNORMAL), r"model own, key priors\.memory.*bounds"),
         (
             EXTENDED + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2'),
             r"priors\.forward_power.*needs bounds.*lower and upper",
