@@ -30,6 +30,12 @@ def suggestion(word: object, allowed: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def quoting(value: object) -> str:
+    """Return what to do where a table stands in place of a key, nothing where the value is no table."""
+    hint = '; a name with a dot stands in quotes, as in [runs."lr2.5"]'
+    return hint if isinstance(value, dict) else ""
+
+
 def counted(count: int, what: str) -> str:
     """Return a count with its noun, as in 1 run, 2 runs."""
     return f"{count} {what}{'' if count == 1 else 's'}"
@@ -120,7 +126,8 @@ class Check:
             return {}
         for key in table:
             if key not in allowed:
-                fix = f"use only {', '.join(allowed)}{suggestion(key, allowed)}"
+                hint = suggestion(key, allowed) or quoting(table[key])
+                fix = f"use only {', '.join(allowed)}{hint}"
                 self.add(f"key {key}", f"the key {key!r} is unknown", fix)
         for key in required:
             if key not in table:

@@ -5,7 +5,7 @@ from typing import Any, TypeAliasType, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bayes_cpt.checks import suggestion
+from bayes_cpt.checks import quoting, suggestion
 from bayes_cpt.errors import Problem, SpecError, StudyError
 
 # Problems of a key itself, which may be no identifier: re-play, or a name in quotes.
@@ -53,8 +53,10 @@ def _said(kind: type[BaseModel], detail: Any, fix: str) -> tuple[str, str]:
         case "extra_forbidden":
             known = _keys(kind, detail["loc"])
             hint = suggestion(key, known)
-            of = "" if hint or not known else f"; the keys are {', '.join(known)}"
-            return f"the key {key!r} is unknown{hint}", f"take the key out or correct its name{of}"
+            of = f"; the keys are {', '.join(known)}" if known else ""
+            fix = "take the key out or correct its name"
+            fix += "" if hint else of + quoting(detail["input"])
+            return f"the key {key!r} is unknown{hint}", fix
         case "missing":
             return f"the key {key!r} is missing", "add the key"
         case "literal_error":

@@ -271,6 +271,10 @@ TABLE: list[Malformed] = [
     # Runs
     Malformed("phase", settings('"pt"', '"pretrain"'),
               ("study.toml, run trunk, key phase", '"pt"')),
+    Malformed("dot-in-a-name",
+              {"study.toml": FILES["study.toml"].replace("[runs.trunk]", "[runs.lr2.5]"),
+               "losses.csv": FILES["losses.csv"].replace("trunk,", "lr2.5,")},
+              ("run lr2, key 5", 'in quotes, as in [runs."lr2.5"]', 'Add [runs."lr2.5"] to the settings')),
     Malformed("pt-with-base", settings('phase = "pt"', 'phase = "pt"\nbase = "half"'),
               ("study.toml, run trunk, key base", "a PT run has no base", "Leave base out")),
     Malformed("bare-runs",

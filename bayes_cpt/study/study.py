@@ -129,7 +129,7 @@ class Study(Parts):
             return {self.targets[0]: 1.0}
         return run.mixture
 
-    @property
+    @cached_property
     def domains(self) -> tuple[str, ...]:
         """Validation sets with losses: the general one, the targets, then the others by name."""
         measured = set(self.losses["domain"].unique().tolist())

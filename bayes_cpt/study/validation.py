@@ -256,7 +256,7 @@ def _of_known_runs(
     for name in (own for own in found if own not in {*names, *malformed}):
         rows = rows_of[name]
         problem = f"the run {name!r} is unknown{suggestion(name, names)} ({len(rows)} rows)"
-        fix = f"add [runs.{name}] to the settings, or correct the name"
+        fix = f"add [runs.{toml_key(name)}] to the settings, or correct the name"
         table.add(table.place(losses.index[rows[0]]), problem, fix)
     kept = []
     for run in (run for run in runs if run.name in rows_of):
