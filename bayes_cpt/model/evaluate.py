@@ -196,7 +196,6 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     table, onset = frame.spec.residuals, ONSET_SHARE * frame.reference.steps
     elapsed = curves.elapsed
     memory = np.where(curves.in_pretraining > 0, table.misfit_memory_pt, table.misfit_memory)
-    # In the order in which `predictive_parts` takes them.
     columns = (
         elapsed,
         level_share(elapsed, onset, points.base_known, points.branched),
@@ -207,7 +206,9 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     sizes = _sizes_of(curves, draws, unmeasured_levels(curves, draws))
 
     def parts(tile: Tile) -> dict[str, Any]:
-        return predictive_parts(sizes(tile), *map(tile.column, columns), np)._asdict()
+        steps, floating, anchored, beyond, misfit = map(tile.column, columns)
+        found = predictive_parts(sizes(tile), steps, floating, anchored, beyond, misfit, np)
+        return found._asdict()
 
     return PredictiveParts(**at_points(points, draws, parts))
 
