@@ -93,7 +93,6 @@ def hand_curves(
     *,
     continual: list[bool],
     base_known: list[bool],
-    losses: list[list[float]] | None = None,
     rates: list[list[float]] | None = None,
     domains: list[int] | None = None,
 ) -> Curves:
@@ -109,7 +108,6 @@ def hand_curves(
         learning_rate=1.0 if rates is None else np.concatenate(rates),
         forward_cpt=np.concatenate(steps) * 2e-4 * np.array(continual)[index],
         target_share=np.array(continual)[index],
-        loss=np.nan if losses is None else np.concatenate(losses),
         base_known=np.array(base_known)[index],
     )
     bases = hand_points(

@@ -106,7 +106,7 @@ class BaseTable:
             places = [f"base {base.name}" for base in bases]
             check_starts(frame.spec.law, zip(places, [domain] * len(own), own, strict=True))
         loss = np.where(known[..., None], curves.bases.loss.reshape(shape[:2]).T[..., None], law)
-        levels = unmeasured_levels(frame, draws.parameters, curves)
+        levels = unmeasured_levels(curves, draws)
         level = np.zeros(loss.shape)
         if levels is not None:
             level = np.nan_to_num(levels).reshape(shape).swapaxes(0, 1)

@@ -5,7 +5,7 @@ exponential mean with the memory of the annealing, for which ``(1 - lambda)·S2 
 Areas of whole runs are in `bayes_cpt.laws.phase_areas`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -93,10 +93,7 @@ def forward_areas(rates: Floats, powers: Floats, points: Ints) -> Floats:
     """Return the forward area of several powers after steps in any order, shape (points, powers)."""
     from bayes_cpt.laws.recursions import fill_forward_areas
 
-    steps, place = np.unique(points, return_inverse=True)
-    table = np.empty((steps.size, powers.size))
-    fill_forward_areas(np.ascontiguousarray(rates), np.ascontiguousarray(powers), steps, table)
-    return np.asarray(table[place])
+    return _at_steps(points, fill_forward_areas, rates, powers)
 
 
 def log_areas(
@@ -126,10 +123,12 @@ def run_levels(
 
     with np.errstate(divide="ignore"):
         logs = np.log(momenta)
-    levels = np.array(start, dtype=np.float64)
+    return _at_steps(points, fill_levels, rates, paces, np.array(start, dtype=np.float64), logs)
+
+
+def _at_steps(points: Ints, fill: Callable[..., None], *arrays: Floats) -> Floats:
+    """Return what a recursion fills in at steps in any order, a column for each of the last array."""
     steps, place = np.unique(points, return_inverse=True)
-    table = np.empty((steps.size, momenta.size))
-    fill_levels(
-        np.ascontiguousarray(rates), np.ascontiguousarray(paces), levels, logs, steps, table
-    )
+    table = np.empty((steps.size, arrays[-1].size))
+    fill(*map(np.ascontiguousarray, arrays), steps, table)
     return np.asarray(table[place])

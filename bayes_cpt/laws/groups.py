@@ -166,23 +166,19 @@ class Batches:
 
         Those of batches come with the shape (..., validation sets times batches).
         """
-        own = {name: parameters[name] for name in OF_BATCH if name in parameters}
-        count = own["shift_rate"].shape[-1] // self.domains
-        return dict(parameters) | {name: values[..., ::count] for name, values in own.items()}
+        count = parameters["shift_rate"].shape[-1] // self.domains
+        return dict(parameters) | {name: parameters[name][..., ::count] for name in OF_BATCH}
 
     def coefficients(self, parameters: Values, reference: Reference, xp: Any) -> dict[str, Any]:
-        """Return by what each batch multiplies B, D, E and beta; nothing where there is one."""
+        """Return by what each batch multiplies B, E and beta; nothing where there is one."""
         count = parameters["shift_rate"].shape[-1] // self.domains
         if count == 1:
             return {}
         usual = self.usual(parameters)
-
-        def both(name: str) -> tuple[Any, Any]:
-            return parameters[name], xp.repeat(usual[name], count, axis=-1)
-
-        rate, usual_rate = both("shift_rate")
-        exponent, usual_exponent = both("shift_exponent")
-        size, usual_size = both("shift_share")
+        size, rate, exponent = (parameters[name] for name in OF_BATCH)
+        usual_size, usual_rate, usual_exponent = (
+            xp.repeat(usual[name], count, axis=-1) for name in OF_BATCH
+        )
         # How much of its limit the shift has reached at the reference.
         now = shift_progress(rate, 1.0, exponent, xp)
         before = shift_progress(usual_rate, 1.0, usual_exponent, xp)

@@ -203,7 +203,7 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
         beyond_studied(curves, frame.studied),
         misfit_variance(elapsed, onset, memory),
     )
-    sizes = _sizes_of(curves, draws, unmeasured_levels(frame, draws.parameters, curves))
+    sizes = _sizes_of(curves, draws, unmeasured_levels(curves, draws))
 
     def parts(tile: Tile) -> dict[str, Any]:
         steps, floating, anchored, beyond, misfit = map(tile.column, columns)
@@ -239,17 +239,15 @@ def _sizes_of(curves: Curves, draws: Draws, levels: Floats | None) -> "Callable[
     return sizes
 
 
-def unmeasured_levels(
-    frame: BoundModel, parameters: dict[str, Any], curves: Curves
-) -> Floats | None:
+def unmeasured_levels(curves: Curves, draws: Draws) -> Floats | None:
     """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
 
     Nats/token about the law, shape (curves, draws), NaN of the other curves and where nothing is known of
     the base's PT.
     """
+    frame, parameters = draws.frame, draws.parameters
     table, reference = frame.spec.residuals, frame.reference
-    slope = parameters["reference_slope"]
-    levels = np.full((len(curves.curves), len(slope)), np.nan, slope.dtype)
+    levels = np.full((len(curves.curves), draws.count), np.nan, draws.dtype)
     for found, curve in zip(levels, curves.curves, strict=True):
         measured = curve.base_known or not curve.continual
         if measured or not curve.base_steps or table.kind == "independent":

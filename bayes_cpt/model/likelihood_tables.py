@@ -138,14 +138,12 @@ def _areas(points: Points, bases: Points, pretraining: NDArray[np.bool_]) -> tup
 def _members(setup: Setup, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return where in the values those of the groups of each curve stand, shape (curves, names)."""
     points = setup.curves.points
-    places: dict[str, list[int]] = {}
-    dims: dict[str, str] = {}
+    places: dict[tuple[str, str], list[int]] = {}
     for place, element in enumerate(elements(setup.frame)):
         if element.group is not None:
-            places.setdefault(element.name, []).append(place)
-            dims[element.name] = element.group
+            places.setdefault((element.name, element.group), []).append(place)
     own = {SIZES: points.size_member[starts], BATCHES: points.batch_member[starts]}
-    members = [np.array(indices)[own[dims[name]]] for name, indices in places.items()]
+    members = [np.array(indices)[own[group]] for (_, group), indices in places.items()]
     return np.array(members, dtype=np.int64).reshape(len(members), starts.size).T
 
 

@@ -129,17 +129,15 @@ def print_law(spec: ModelSpec, role: str, name: str, *, pretraining: bool) -> Pr
     """Return the code of a function `name` for validation sets of a role, in CPT or in PT."""
     symbols, named = law_expressions(spec, role, pretraining=pretraining)
     names, outputs = tuple(symbols), [named[output] for output in OUTPUTS]
-    slopes, expressions = [], []
-    for i, output in enumerate(outputs):
-        for j, parameter in enumerate(names):
-            slope = _slope(spec, output, parameter, symbols[parameter])
-            if slope != 0:
-                slopes.append((i, j))
-                expressions.append(slope)
+    slopes = {
+        (i, j): slope
+        for i, output in enumerate(outputs)
+        for j, parameter in enumerate(names)
+        if (slope := _slope(spec, output, parameter, symbols[parameter])) != 0
+    }
     settled = STARTS if pretraining else STARTS | CARRIED
-    targets = [f"values[{k}, i]" for k in range(len(outputs))]
-    targets += [f"slopes[{k}, i]" for k in range(len(expressions))]
-    results = dict(zip(targets, [*outputs, *expressions], strict=True))
+    results = {f"values[{k}, i]": output for k, output in enumerate(outputs)}
+    results |= {f"slopes[{k}, i]": slope for k, slope in enumerate(slopes.values())}
     source = _function(name, spec, tuple(map(str, symbols.values())), settled, results)
     return PrintedLaw(source, names, tuple(slopes))
 

@@ -151,7 +151,6 @@ def residual_design(
     before = np.where(follows, np.r_[0.0, steps[:-1]], 0.0)
     anchored = points.base_known > 0
     gap = np.where(follows | anchored, steps - before, np.inf)
-    count = len(curves.curves)
     pretraining = np.array([not curve.continual for curve in curves.curves])
     per_fold = np.where(pretraining, KNOTS_PT, KNOTS_CPT)
     in_cpt = misfit_walk(table.misfit_memory, KNOTS_CPT)
@@ -159,8 +158,8 @@ def residual_design(
     walks = np.where(pretraining[:, None], in_pt, in_cpt)
     reach = float(steps.max()) if last_step is None else last_step
     position = misfit_position(steps, onset, per_fold[points.curve_index])
-    first = np.searchsorted(points.curve_index, np.arange(count))
-    last = np.searchsorted(points.curve_index, np.arange(count), side="right")
+    edges = np.searchsorted(points.curve_index, np.arange(len(curves.curves) + 1))
+    first, last = edges[:-1], edges[1:]
     beside = [
         knots_beside(position[start:stop], *walk)
         for start, stop, walk in zip(first, last, walks, strict=True)

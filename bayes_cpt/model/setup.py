@@ -96,8 +96,7 @@ class BoundModel:
             known_sizes(spec, study),
             checked_batches(study) if spec.law.batches else (),
             BatchSizes.of(spec, study),
-            all(run.optimizer_state == "reset" for run in study.continual_runs)
-            and bool(study.continual_runs),
+            {run.optimizer_state for run in study.continual_runs} == {"reset"},
         )
 
     @cached_property

@@ -255,7 +255,7 @@ def known_parts(
 def _scales(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) -> Scales:
     """Return the sizes of the residuals at the points of curves, levels of unmeasured bases included."""
     draws = Draws.of(frame, parameters, curves.points.form)
-    return scales_of(curves, draws, unmeasured_levels(frame, parameters, curves))
+    return scales_of(curves, draws, unmeasured_levels(curves, draws))
 
 
 def measured(

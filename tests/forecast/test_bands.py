@@ -10,7 +10,7 @@ import pytest
 from synthetic import lab, practice, prior_as_posterior
 
 from bayes_cpt import Posterior, bands, bundled_study, load, read_spec, table
-from bayes_cpt.arrays import SUMMARY
+from bayes_cpt.arrays import SUMMARY, Floats, summary
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.forecast import bands as module
 from bayes_cpt.forecast.plans import prepare
@@ -24,13 +24,10 @@ PLAN = bundled_study() / "plan-example.toml"
 CLOSE = 1e-6
 
 
-def of_draws(dataset: Any, interval: float) -> dict[str, Any]:
+def of_draws(dataset: Any) -> dict[str, Floats]:
     """Return `SUMMARY` of the draws themselves, in the order of the table."""
-    loss = dataset["loss"].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
-    loss = loss[:, np.isfinite(loss[0])]
-    median, *ends = np.quantile(loss, [0.5, 0.5 - interval / 2, 0.5 + interval / 2], axis=0)
-    columns = (loss.mean(axis=0), median, loss.std(axis=0, ddof=1), *ends)
-    return dict(zip(SUMMARY, columns, strict=True))
+    loss = dataset["loss"].stack(sample=("chain", "draw")).transpose(..., "sample").to_numpy()
+    return summary(loss[np.isfinite(loss[..., 0])], 0.9)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +44,7 @@ def test_bands_of_new_runs_are_the_table_of_draws_up_to_its_monte_carlo_error() 
         [runs, many.frame.domains, steps], names=["run", "domain", "step"]
     ).to_frame(index=False)
     found = bands(many, PLAN, at=at, draws=10_000)
-    wanted = of_draws(many.predict(PLAN, at=at, draws=10_000, seed=3), 0.9)
+    wanted = of_draws(many.predict(PLAN, at=at, draws=10_000, seed=3))
     sd = wanted["sd"]
     # Of draws: 1/sqrt(n) of a mean, 0.7/sqrt(n) of an sd, 1.25 and 2.1 of median and 5 % quantile.
     for name, share in {"mean": 1.0, "sd": 1.0, "median": 1.3, "lower": 2.5, "upper": 2.5}.items():
@@ -217,5 +214,5 @@ def test_bands_widen_beyond_what_was_measured(phase: str, tmp_path: Path) -> Non
     posterior.save(tmp_path / "fit.nc")
     loaded = bands(load(tmp_path / "fit.nc"), plan, at=at, draws=10_000)["sd"].to_numpy() ** 2
     np.testing.assert_allclose(loaded, variances[1], rtol=1e-9)
-    drawn_sd = of_draws(posterior.predict(plan, at=at, draws=10_000, seed=3), 0.9)["sd"]
+    drawn_sd = of_draws(posterior.predict(plan, at=at, draws=10_000, seed=3))["sd"]
     np.testing.assert_allclose(drawn_sd**2, variances[1], rtol=5.0 * np.sqrt(2.0 / 10_000))

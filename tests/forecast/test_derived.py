@@ -24,7 +24,7 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.setup import BoundModel, build_setup
 from bayes_cpt.model.spec import read_spec
 from bayes_cpt.study.runs import Base
-from bayes_cpt.study.schedules import constant
+from bayes_cpt.study.schedules import Schedule, constant
 
 
 def frame_of(model: str, *runs: str) -> BoundModel:
@@ -37,7 +37,8 @@ def s1(rates: Floats, one: dict[str, float]) -> float:
 
 def level(rates: Floats, before: float, momentum: float, reference: float, clock: float) -> float:
     """Return the level of the learning rate after the last step, step by step."""
-    return float(plain_levels(rates, momentum, before, (rates / reference) ** clock)[-1])
+    levels = plain_levels(rates, momentum, before, (rates / reference) ** clock)
+    return float(levels[-1]) if levels.size else before
 
 
 def felt(paces: list[float], one: dict[str, float]) -> float:
@@ -47,6 +48,24 @@ def felt(paces: list[float], one: dict[str, float]) -> float:
 
 def s2(start: float, end: float, one: dict[str, float]) -> float:
     return float((start ** one["zeta"] - end ** one["zeta"]) / (1.0 - one["lambda"]))
+
+
+def after_cpt(
+    base: Schedule | None, rates: Floats, one: dict[str, float], reference: float, clock: float
+) -> float:
+    """Return the printed loss after CPT at some learning rates."""
+    assert base is not None
+    before, momenta = base.learning_rates(), (one["lambda"], one["lambda_slow"])
+    carried = [level(before, 0.0, momentum, reference, clock) for momentum in momenta]
+    pairs = zip(carried, momenta, strict=True)
+    ended = [level(rates, own, momentum, reference, clock) for own, momentum in pairs]
+    seen = reference * ((rates / reference) ** one["rho_s"]).sum()
+    return float(
+        one["A"] * s1(np.r_[before, rates], one) ** -one["alpha"]
+        - one["C1"] * s2(reference, felt(carried, one), one)
+        - one["C2"] * s2(felt(carried, one), felt(ended, one), one)
+        + one["B"] * (1 - (1 + one["E"] * seen) ** -one["beta"])
+    )
 
 
 def test_typical_is_the_median_of_the_cpt_runs() -> None:
@@ -92,39 +111,17 @@ def test_the_effects_of_cpt_are_the_printed_law() -> None:
     rate = frame.reference.learning_rate
     for i, j in ((0, 0), (1, 1)):
         one = {k: float(v[i, j] if v.ndim == 2 else v[i]) for k, v in law.items()}
-        momenta = (one["lambda"], one["lambda_slow"])
-
-        def last(
-            name: str, one: dict[str, float] = one, momenta: tuple[float, float] = momenta
-        ) -> float:
-            run = plan.run(name)
-            base = plan.base(str(run.base)).schedule
-            assert base is not None
-            rates = run.schedule.learning_rates()
-            whole = np.r_[base.learning_rates(), rates]
-            carried = [level(base.learning_rates(), 0.0, m, rate, clock) for m in momenta]
-            pairs = zip(carried, momenta, strict=True)
-            ended = [level(rates, own, m, rate, clock) for own, m in pairs]
-            seen = rate * ((rates / rate) ** one["rho_s"]).sum()
-            return float(
-                one["A"] * s1(whole, one) ** -one["alpha"]
-                - one["C1"] * s2(rate, felt(carried, one), one)
-                - one["C2"] * s2(felt(carried, one), felt(ended, one), one)
-                + one["B"] * (1 - (1 + one["E"] * seen) ** -one["beta"])
-            )
-
-        own = plan.base("own").schedule
-        assert own is not None
-        base = own.learning_rates()
-        start = one["A"] * s1(base, one) ** -one["alpha"]
-        at_base = [level(base, 0.0, momentum, rate, clock) for momentum in momenta]
-        start -= one["C1"] * s2(rate, felt(at_base, one), one)
+        last = {}
+        for run in plan.continual_runs:
+            base, rates = plan.base(str(run.base)).schedule, run.schedule.learning_rates()
+            last[run.name] = after_cpt(base, rates, one, rate, clock)
+        start = after_cpt(plan.base("own").schedule, np.empty(0), one, rate, clock)
         wanted = {
-            "run_change": last(DECAYING) - start,
-            "rate_effect": last(SLOWER) - last(DECAYING),
-            "decay_effect": last(DECAYING) - last(STEADY),
-            "base_effect": last(REWARMED) - last(UNANNEALED),
-            "length_effect": last(LONG) - last(DECAYING),
+            "run_change": last[DECAYING] - start,
+            "rate_effect": last[SLOWER] - last[DECAYING],
+            "decay_effect": last[DECAYING] - last[STEADY],
+            "base_effect": last[REWARMED] - last[UNANNEALED],
+            "length_effect": last[LONG] - last[DECAYING],
         }
         assert {effect.name for effect in effects_of(frame)} == set(wanted)
         for name, value in wanted.items():

@@ -141,6 +141,7 @@ def test_a_base_of_unknown_loss_has_no_level_where_cpt_alone_was_fitted() -> Non
 
 SPEC = read_spec("cpt-replay")
 PRETRAINING = constant(9_000, PEAK) + linear(1_000, PEAK, 0.3 * PEAK)
+KNOWN = Base("own", PRETRAINING.steps, PRETRAINING)
 
 
 def with_base(base: Base, **changes: Any) -> Study:
@@ -208,7 +209,7 @@ def test_the_law_is_that_of_a_known_base_of_the_same_forward_area(spec: ModelSpe
     coefficients = frame.law.coefficients(values, np)
     np.testing.assert_allclose(coefficients["S1_base"], np.stack([area, area], axis=1), rtol=1e-12)
 
-    known = with_base(Base("own", PRETRAINING.steps, PRETRAINING))
+    known = with_base(KNOWN)
     draws = Draws.of(frame, values, frame.area_form)
     as_known = replace(build_setup(spec, known).frame, reference=frame.reference)
     law = as_known.law
@@ -241,29 +242,23 @@ def test_the_change_of_a_reference_run_at_replay_0_is_what_is_sampled() -> None:
     )
 
 
+OTHER = Run("other", "cpt", rewarmed().schedule, base="own", replay=0.0)
+
+
 @pytest.mark.parametrize(
-    ("spec", "added", "message", "fix"),
+    ("spec", "study", "message"),
     [
-        (SPEC, Base("own", PRETRAINING.steps, PRETRAINING),
-         "base open: its pre-training is not known, and the study also has base own", ""),
-        (SPEC, Run("trunk", "pt", PRETRAINING),
-         "and the study also has PT run trunk", "give the base's PT schedule"),
-        (SPEC.model_copy(update={"unknown_base": {}}), None,
-         "the model cpt-replay has no prior for it", "[unknown_base]"),
+        (SPEC, replace(open_study(), bases=(*open_study().bases, KNOWN)).with_runs([OTHER]),
+         "base open: its pre-training is not known, and the study also has base own"),
+        (SPEC, open_study().with_runs([Run("trunk", "pt", PRETRAINING)]),
+         "and the study also has PT run trunk.*give the base's PT schedule"),
+        (SPEC.model_copy(update={"unknown_base": {}}), open_study(),
+         r"the model cpt-replay has no prior for it\..*\[unknown_base\]"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_fitted(
-    spec: ModelSpec, added: Base | Run | None, message: str, fix: str
-) -> None:
-    study = open_study()
-    if isinstance(added, Base):
-        other = Run("other", "cpt", rewarmed().schedule, base=added.name, replay=0.0)
-        study = replace(study, bases=(*study.bases, added)).with_runs([other])
-    elif added is not None:
-        study = study.with_runs([added])
-    with pytest.raises(StudyError, match=message) as caught:
+def test_what_cannot_be_fitted(spec: ModelSpec, study: Study, message: str) -> None:
+    with pytest.raises(StudyError, match=message):
         build_setup(spec, study)
-    assert fix in caught.value.problems[0].fix
 
 
 def test_a_file_that_extends_another_may_state_one_of_the_priors(tmp_path: Path) -> None:
@@ -287,7 +282,7 @@ every = { distribution = "fixed", value = 0.0 }
 
 
 def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
-    known = with_base(Base("own", PRETRAINING.steps, PRETRAINING), is_plan=True)
+    known = with_base(KNOWN, is_plan=True)
     elsewhere = with_base(Base("elsewhere", known=False), is_plan=True)
     posterior = prior_as_posterior(open_study())
     for plan in (known, elsewhere):

@@ -13,13 +13,13 @@ from synthetic import lab
 from target_family import BASE, RUNS, TARGETS, continued, several
 
 from bayes_cpt import Run, Study, build_model, read_spec
-from bayes_cpt.errors import SpecError, StudyError, StudyWarning
+from bayes_cpt.errors import StudyError, StudyWarning
 from bayes_cpt.model.groups import run_batch
 from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.log_densities import log_densities
+from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import Setup, build_setup
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import parse_spec
 from bayes_cpt.study.batches import Batch
 from bayes_cpt.study.schedules import cosine
 
@@ -130,21 +130,15 @@ def test_a_run_that_does_not_say_its_batch_has_that_of_its_size_or_of_the_line_o
     assert share("large", 1280.0) == pytest.approx(slope * np.log(1280 / 80))
 
 
-@pytest.mark.parametrize(
-    ("tokens", "free", "exponent"), [(None, False, None), (65536, False, -0.3), ("own", True, None)]
-)
-def test_what_batch_sizes_change_is_free_where_they_differ(
-    tokens: Any, free: bool, exponent: float | None
-) -> None:
+def test_what_batch_sizes_change_is_free_where_they_differ() -> None:
     study = size_family.family()
-    if tokens != "own":
-        study = with_run(study, None, batch_tokens=tokens)
-    priors = build_setup(SIZE, study).frame.spec.priors
-    assert ("annealing_by_batch" in priors) == (tokens is not None)
-    if tokens is not None:
-        prior = priors["annealing_by_batch"].of(None)
-        assert prior.is_free == free
-        assert exponent is None or prior.center == exponent
+    silent, alike = (with_run(study, None, batch_tokens=tokens) for tokens in (None, 65536))
+    unsaid, one, several = (
+        build_setup(SIZE, own).frame.spec.priors for own in (silent, alike, study)
+    )
+    assert "annealing_by_batch" not in unsaid
+    assert one["annealing_by_batch"].of(None) == Fixed(value=-0.3)
+    assert several["annealing_by_batch"].of(None).is_free
 
 
 def test_what_targets_share_in_part_is_named() -> None:
@@ -156,15 +150,11 @@ def test_what_targets_share_in_part_is_named() -> None:
 
 
 def test_what_a_plan_does_not_say_of_its_batch_is_as_in_the_study_if_its_runs_agree() -> None:
-    def planned(batch: Batch) -> tuple[Study, Run]:
-        run = batch_family.continued("asked", batch)
-        return batch_family.plan(run), run
-
     known = (Batch(1e5, 512), Batch(2e5, 512))
-    plan, run = planned(Batch(4e5))
-    assert run_batch(plan, run, known) == Batch(4e5, 512)
-    assert run_batch(plan, run, ()) is None
-    plan, silent = planned(Batch(None, 512))
+    said, silent = (batch_family.continued("asked", own) for own in (Batch(4e5), Batch(None, 512)))
+    plan = batch_family.plan(said)
+    assert run_batch(plan, said, known) == Batch(4e5, 512)
+    assert run_batch(plan, said, ()) is None
     message = "run asked, key batch_tokens: .*fitted runs have 100000 to 200000.*batch_tokens = "
     with pytest.raises(StudyError, match=message):
         run_batch(plan, silent, known)
@@ -212,12 +202,6 @@ def test_mixed_sizes_are_warned_of_where_the_law_has_none() -> None:
         build_setup(read_spec("pretrain"), size_family.family(continual=False))
 
 
-def test_a_law_without_a_shift_has_no_batches() -> None:
-    table = {"name": "x", "law": {"terms": ["power", "annealing"], "batches": True}, "priors": {}}
-    with pytest.raises(SpecError, match="name the term shift"):
-        parse_spec(table, "x.toml")
-
-
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
@@ -234,8 +218,3 @@ def test_wrong_mixtures_are_answered_with_the_fix(targets: object, message: str)
     losses = several().losses
     with pytest.raises(StudyError, match=message):
         Study("x", "web", TARGETS, (BASE,), (continued("x", targets),), losses[:0], is_plan=True)  # type: ignore[arg-type]
-
-
-def test_general_among_the_targets_is_refused() -> None:
-    with pytest.raises(StudyError, match="general and target are both 'web'"):
-        replace(several(), target=("web", "code", "law", "news"))

@@ -11,8 +11,9 @@ import xarray as xr
 from few_free import with_few_free
 from interpreted import INTERPRETED
 from scipy.stats import multivariate_normal
+from synthetic import lab
 
-from bayes_cpt import build_model, bundled_study, read_spec, read_study
+from bayes_cpt import build_model, read_spec
 from bayes_cpt.errors import StudyWarning
 from bayes_cpt.identify.determination import FreeParameters
 from bayes_cpt.model.build import model_of
@@ -22,19 +23,19 @@ from bayes_cpt.model.setup import Setup, build_setup
 
 
 @cache
-def bundled(model: str = "cpt-replay") -> Setup:
-    return build_setup(read_spec(model), read_study(bundled_study()))
+def bundled() -> Setup:
+    return build_setup(read_spec("cpt-replay"), lab())
 
 
 @cache
-def bundled_model(model: str = "cpt-replay") -> pm.Model:
-    return build_model(read_study(bundled_study()), read_spec(model))
+def bundled_model() -> pm.Model:
+    return build_model(lab(), read_spec("cpt-replay"))
 
 
 @cache
 def small() -> Setup:
     """A few runs of which four numbers are not known, so that every compiler takes seconds."""
-    study = read_study(bundled_study()).subset(["r00_const", "r25_a0_rewarm"])
+    study = lab().subset(["r00_const", "r25_a0_rewarm"])
     with warnings.catch_warnings(action="ignore", category=StudyWarning):
         return build_setup(with_few_free("cpt-replay", ["reference_loss", "shift_share"]), study)
 
@@ -61,7 +62,7 @@ def test_every_parameter_is_a_variable_of_its_own_name_and_dims() -> None:
 
 
 def test_the_likelihood_is_made_anew_in_another_process() -> None:
-    model = build_model(read_study(bundled_study()), read_spec("cpt-replay"))
+    model = bundled_model()
     likelihood = model.logp(vars=model.observed_RVs, sum=False, jacobian=False)[0].owner.op
     assert pickle.loads(pickle.dumps(likelihood)) == likelihood
 

@@ -17,19 +17,16 @@ from bayes_cpt.study.resources import UniqueTokens
 MODEL = "cpt-replay-repeats"
 
 
-def expected(study_model: str, unique: float | None = None) -> np.ndarray:
-    study = lab_for(study_model)
-    if unique is not None:
-        study = replace(lab(), unique_tokens=UniqueTokens(target=unique))
-    setup = build_setup(read_spec(study_model), study)
-    drawn = draw_priors(build_setup(read_spec(MODEL), lab_for(MODEL)).frame, 20, seed=3)
-    own = {name: drawn[name] for name in setup.frame.parameters()}
-    return np.asarray(expected_loss(setup.frame, own, setup.curves))
-
-
 def test_with_data_that_last_the_law_is_the_one_without_the_option() -> None:
     """To the last bit the curves of cpt-replay where no run goes through its data twice."""
-    np.testing.assert_array_equal(expected(MODEL, unique=1e9), expected("cpt-replay"))
+    lasting = replace(lab(), unique_tokens=UniqueTokens(target=1e9))
+    drawn = draw_priors(build_setup(read_spec(MODEL), lab_for(MODEL)).frame, 20, seed=3)
+    setups = build_setup(read_spec(MODEL), lasting), build_setup(read_spec("cpt-replay"), lab())
+    found, wanted = (
+        expected_loss(own.frame, {name: drawn[name] for name in own.frame.parameters()}, own.curves)
+        for own in setups
+    )
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_study_that_says_nothing_of_its_data_is_refused() -> None:

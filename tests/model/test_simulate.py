@@ -1,6 +1,6 @@
 """Draws of curves against the dense normal distribution that the residual model stands for."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,9 @@ WANTED_STEPS = [[1.0, 30.0, 200.0, 3000.0], [1000.0, 1100.0, 9000.0], [5.0, 100.
 SEEN_STEPS = [[10.0, 60.0, 1000.0], [900.0, 1100.0], [50.0]]
 
 
-def with_rates(steps: list[list[float]], losses: list[list[float]] | None = None) -> Curves:
+def with_rates(steps: list[list[float]]) -> Curves:
     rates = [[1.0 - 0.3 * np.sin(step) ** 2 for step in own] for own in steps]
-    return hand_curves(steps, rates=rates, losses=losses, **FORM)
+    return hand_curves(steps, rates=rates, **FORM)
 
 
 WANTED = with_rates(WANTED_STEPS)
@@ -59,9 +59,7 @@ def seen() -> Curves:
     """Return the measured points: the law's curve plus the residuals above."""
     bare = with_rates(SEEN_STEPS)
     law = expected_loss(FRAME, {name: value[:1] for name, value in PARAMETERS.items()}, bare)[0]
-    losses = law + np.concatenate(SEEN_RESIDUALS)
-    sizes = np.cumsum([len(own) for own in SEEN_STEPS])[:-1]
-    return with_rates(SEEN_STEPS, [own.tolist() for own in np.split(losses, sizes)])
+    return replace(bare, points=replace(bare.points, loss=law + np.concatenate(SEEN_RESIDUALS)))
 
 
 def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:

@@ -189,6 +189,8 @@ MALFORMED = {
         "no model 'cpt-replya'", "did you mean 'cpt-replay"),
     "law without a level": ('extends = "pretrain"\nname = "own"\n[law]\nterms = ["annealing"]\n',
         "key law", "no term power", "add the term"),
+    "batches without CPT": (EXTENDED + "[law]\nbatches = true\n", "key law",
+        "batches differ in the shift", "name the term shift"),
     "law without annealing": (EXTENDED + '[law]\nterms = ["power", "shift"]\n', "key law",
         "no term annealing", "add the term"),
     "priors are no table": (EXTENDED + "priors = 3\n", "key priors", "priors", "table"),
@@ -228,7 +230,6 @@ def test_malformed_file_names_place_problem_and_mend(tmp_path: Path, case: str) 
 
 
 LOGNORMAL = 'distribution = "lognormal", median = 300, sigma = 1'
-PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for role in ROLES)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +240,6 @@ PER_ROLE = "".join(f"{role} = {{ {LOGNORMAL}, lower = 10, upper = 1e4 }}\n" for 
             EXTENDED + prior("forward_power", 'distribution = "normal", mean = 0.7, sd = 0.2'),
             r"priors\.forward_power.*needs bounds.*lower and upper",
         ),
-        (EXTENDED + f'[priors.memory]\nreason = "r"\n{PER_ROLE}', "shared parameter"),
     ],
 )
 def test_what_areas_cannot_be_tabulated_over_is_an_error_when_it_is_used(
