@@ -29,7 +29,7 @@ from bayes_cpt.model.joint_priors import draw_priors
 from bayes_cpt.model.priors import Fixed
 from bayes_cpt.model.setup import build_setup, elements
 from bayes_cpt.model.simulate import expected_loss
-from bayes_cpt.model.spec import ModelSpec
+from bayes_cpt.model.spec import ModelSpec, parse_spec
 from bayes_cpt.study.runs import Branch
 from bayes_cpt.study.schedules import constant, linear
 
@@ -276,9 +276,10 @@ every = { distribution = "fixed", value = 0.0 }
     frame = build_setup(spec, open_study()).frame
     values = draw_priors(frame, 3, seed=0)
     np.testing.assert_array_equal(frame.law.coefficients(values, np)["eta_0"], 0.0)
-    (tmp_path / "half.toml").write_text(text.replace("base_potential", "potential"))
+    half = SPEC.model_dump()
+    half["unknown_base"].pop("base_potential")
     with pytest.raises(SpecError, match="give the priors of base_forward_area and base_potential"):
-        read_spec(tmp_path / "half.toml")
+        parse_spec(half, "half.toml")
 
 
 def test_fits_and_plans_of_other_bases_do_not_go_together() -> None:
