@@ -26,11 +26,14 @@ def level_series(area: ArrayLike) -> Floats:
 
 
 # What a point has unless a test says otherwise. S2 are those at `MOMENTUM`.
+# Of a base that nobody measured: the sd of a misfit of size 1 at its end, and its last learning rate.
+BASE_MISFIT, BASE_RATE = 1.5, 0.5
 PLAIN: dict[str, ArrayLike] = {
     "steps": 1.0, "continual": True, "domain": 0, "curve": 0, "learning_rate": 1.0, "loss": np.nan,
     "forward_pt": 8.0, "forward_cpt": 0.0, "annealing_pt": 0.0, "annealing_cpt": 0.0,
     "target_share": 1.0, "other_share": 0.0, "log_size": 0.0, "log_batch": 0.0,
     "size_member": 0, "batch_member": 0, "base_known": 0.0, "branched": 0.0,
+    "base_misfit": BASE_MISFIT, "base_rate": BASE_RATE,
 }  # fmt: skip
 INDICES = {"domain": "domain_index", "curve": "curve_index"}
 

@@ -41,7 +41,7 @@ from bayes_cpt.model.evaluate import (
     law_losses,
     losses,
     paired_normals,
-    unmeasured_levels,
+    scales_of,
     variances,
 )
 from bayes_cpt.model.groups import mixture_columns
@@ -106,10 +106,8 @@ class BaseTable:
             places = [f"base {base.name}" for base in bases]
             check_starts(frame.spec.law, zip(places, [domain] * len(own), own, strict=True))
         loss = np.where(known[..., None], curves.bases.loss.reshape(shape[:2]).T[..., None], law)
-        levels = unmeasured_levels(curves, draws)
-        level = np.zeros(loss.shape)
-        if levels is not None:
-            level = np.nan_to_num(levels).reshape(shape).swapaxes(0, 1)
+        at_bases = scales_of(replace(curves, points=curves.bases), draws).offset
+        level = np.where(known[..., None], 0.0, at_bases.T.reshape(shape).swapaxes(0, 1))
         states = [transfer_state(base.schedule, draws.form) for base in bases]
         return cls(
             curves,

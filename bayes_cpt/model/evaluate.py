@@ -203,7 +203,7 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
         beyond_studied(curves, frame.studied),
         misfit_variance(elapsed, onset, memory),
     )
-    sizes = _sizes_of(curves, draws, unmeasured_levels(curves, draws))
+    sizes = _sizes_of(curves, draws)
 
     def parts(tile: Tile) -> dict[str, Any]:
         steps, floating, anchored, beyond, misfit = map(tile.column, columns)
@@ -213,53 +213,21 @@ def variances(curves: Curves, draws: Draws) -> PredictiveParts:
     return PredictiveParts(**at_points(points, draws, parts))
 
 
-def scales_of(curves: Curves, draws: Draws, levels: Floats | None = None) -> Scales:
-    """Return the sizes of the residuals at the points of curves, shape (draws, points) each.
-
-    Levels are `unmeasured_levels` of the curves, where those of bases count.
-    """
-    sizes = _sizes_of(curves, draws, levels)
+def scales_of(curves: Curves, draws: Draws) -> Scales:
+    """Return the sizes of the residuals at the points of curves, shape (draws, points) each."""
+    sizes = _sizes_of(curves, draws)
     found = at_points(curves.points, draws, lambda tile: vars(sizes(tile)))
     return Scales(**{name: own.T for name, own in found.items()})
 
 
-def _sizes_of(curves: Curves, draws: Draws, levels: Floats | None) -> "Callable[[Tile], Scales]":
-    """Return what gives the sizes of residuals in a tile; without a base offset all of a level is left."""
-    frame = draws.frame
+def _sizes_of(curves: Curves, draws: Draws) -> "Callable[[Tile], Scales]":
+    """Return what gives the sizes of residuals in a tile."""
 
     def sizes(tile: Tile) -> Scales:
         own, pretraining = tile.draws, tile.column(curves.in_pretraining)
-        scales = frame.residual_scales(tile, pretraining, own.parameters, own.coefficients, np)
-        if levels is None:
-            return scales
-        wears_off = frame.law.base_offset is not None
-        left = tile.kept(levels) if wears_off else levels[tile.curve_index, tile.place]
-        return replace(scales, offset=np.where(np.isnan(left), scales.offset, left))
+        return draws.frame.residual_scales(tile, pretraining, own.parameters, own.coefficients, np)
 
     return sizes
-
-
-def unmeasured_levels(curves: Curves, draws: Draws) -> Floats | None:
-    """Return the sd of the start of each CPT curve from a base that nobody measured; None without any.
-
-    Nats/token about the law, shape (curves, draws), NaN of the other curves and where nothing is known of
-    the base's PT.
-    """
-    frame, parameters = draws.frame, draws.parameters
-    table, reference = frame.spec.residuals, frame.reference
-    levels = np.full((len(curves.curves), draws.count), np.nan, draws.dtype)
-    for found, curve in zip(levels, curves.curves, strict=True):
-        measured = curve.base_known or not curve.continual
-        if measured or not curve.base_steps or table.kind == "independent":
-            continue
-        names = ("offset_pt", "misfit_pt", "fluctuation_pt", "fluctuation_floor")
-        domain = frame.domains.index(curve.domain)
-        level, misfit, fluctuation, floor = (parameters[name][:, domain] for name in names)
-        onset = ONSET_SHARE * reference.steps
-        moved = misfit_variance(curve.base_steps, onset, table.misfit_memory_pt)
-        heat = floor + (1.0 - floor) * curve.base_rate / reference.learning_rate
-        found[:] = np.sqrt(level**2 + misfit**2 * moved + (fluctuation * heat) ** 2)
-    return None if np.isnan(levels).all() else levels
 
 
 def _tiles(points: Points, size: int) -> Iterator[slice | Ints]:

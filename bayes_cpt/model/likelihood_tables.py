@@ -18,7 +18,7 @@ TABLES = 7
 COLUMNS = ("cpt_steps", "rewarming", "learning_rate", "start_pt", "start_cpt", "paced_steps",
            "squared_area", "carried", "log_peak_pt")  # fmt: skip
 # What a whole curve shares, and what beside that where there are several targets: their mixture follows.
-CURVE = ("target_share", "log_size", "log_batch")
+CURVE = ("target_share", "log_size", "log_batch", "base_misfit", "base_rate")
 MIXED = ("pretraining", "other_share")
 REFERENCE = ("learning_rate", "forward_pt", "forward_cpt", "steps", "unique_steps")
 # Rows of the table of points, before those of `COLUMNS`: the row of its areas, steps since the point

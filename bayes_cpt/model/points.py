@@ -43,6 +43,10 @@ class Points:
     squared_area: Any
     carried: Any
     log_peak_pt: Any
+    # At the end of the PT of a CPT run's base: the sd of a misfit of size 1 and, as a share of the
+    # reference, the learning rate; 0 in PT runs
+    base_misfit: Any
+    base_rate: Any
     target_share: Any  # r_cpt = 1 - replay ratio; 0 in PT runs
     # The part of r_cpt that is data of other targets than the validation set's; 0 for the general set
     other_share: Any
@@ -84,16 +88,13 @@ class Curve:
     """One run on one validation set: its name and what belongs to the whole curve.
 
     `base_known` says whether it starts at a measured loss: a CPT curve at its base's, a PT curve that
-    branches off another one at its trunk's, after the step `start`. `base_steps` and `base_rate` are the
-    steps of the base's PT and its last learning rate; 0 without one.
+    branches off another one at its trunk's, after the step `start`.
     """
 
     run: str
     domain: str
     continual: bool
     base_known: bool
-    base_steps: int = 0
-    base_rate: float = 0.0
     start: int = 0
 
 

@@ -18,6 +18,7 @@ from bayes_cpt.laws.term import Parameter, Reference
 from bayes_cpt.laws.transfer import OF_BATCH, Shift
 from bayes_cpt.model import fitted_points
 from bayes_cpt.model.bases import at_medians, check_kind, for_base, starts_at_bases, with_lone_bases
+from bayes_cpt.model.discrepancy import misfit_variance
 from bayes_cpt.model.groups import (
     BATCHES,
     GAIN_BY_BATCH,
@@ -303,8 +304,14 @@ class BoundModel:
                 "target_share": 1.0 - (run.replay or 0.0) if continual else 0.0,
                 "log_size": 0.0 if size is None else np.log(size / self.reference.model_size),
                 "log_batch": self.batch_sizes.log_share(study, run),
+                "base_misfit": 0.0,
+                "base_rate": 0.0,
             }
-            end = (0, 0.0) if base is None else (base.steps, base.final)
+            if base is not None:
+                onset = ONSET_SHARE * self.reference.steps
+                moved = misfit_variance(base.steps, onset, residuals.misfit_memory_pt)
+                of_run["base_misfit"] = np.sqrt(moved)
+                of_run["base_rate"] = base.final / self.reference.learning_rate
             for index, domain in enumerate(self.domains):
                 if continual:
                     base_loss = study.base_loss(str(run.base), domain)
@@ -337,7 +344,7 @@ class BoundModel:
                         | {name: value[chosen] for name, value in along.items()}
                         | {"loss": loss}
                     )
-                curves.append(Curve(run.name, domain, continual, known, *end, start))
+                curves.append(Curve(run.name, domain, continual, known, start))
         return Curves(tuple(curves), Points.joined(columns, form), Points.joined(rows, form))
 
     def first_step(self, study: Study, run: Run) -> float:
@@ -363,7 +370,8 @@ class BoundModel:
 
         The fluctuation falls with the learning rate to a floor, and is larger in a re-warm-up. The variance
         of the misfit of a CPT run is ``misfit_cpt²·(1 - misfit_replay·(1 - h))``: replay takes away a part
-        of it with the run's replay factor h, more slowly than it takes away the shift itself.
+        of it with the run's replay factor h, more slowly than it takes away the shift itself. What a CPT
+        run keeps of how far its base lies off the law counts where nobody measured the base.
         ``pretraining`` is 1 in PT curves, else 0; coefficients are the law's from the parameters.
         """
         law = self.spec.law
@@ -387,6 +395,12 @@ class BoundModel:
                 shift = next(term for term in self.law.terms if isinstance(term, Shift))
                 factor = shift.replay_factor(points.target_share, sizes, xp)
                 misfit_cpt = misfit_cpt * xp.sqrt(1.0 - sizes["misfit_replay"] * (1.0 - factor))
+            # A base that nobody measured lies off the law as PT does, and runs keep as much of that.
+            hot = fluctuation * (floor + (1.0 - floor) * points.base_rate)
+            start = xp.sqrt(offset**2 + (misfit * points.base_misfit) ** 2 + hot**2)
+            wears_off = self.law.base_offset is not None
+            kept = self.law.kept(points, sizes, xp) if wears_off else 1.0
+            offset = _chosen(pretraining, offset, start * kept)
             fluctuation = _chosen(pretraining, fluctuation, sizes["fluctuation_cpt"])
             misfit = _chosen(pretraining, misfit, misfit_cpt)
             multiple = sizes.get("extrapolation_cpt", xp.zeros_like(slope))

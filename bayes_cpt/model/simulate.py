@@ -13,7 +13,7 @@ import numpy as np
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.model.discrepancy import ErrorCorrelation, correlated
-from bayes_cpt.model.evaluate import Draws, losses, scales_of, unmeasured_levels
+from bayes_cpt.model.evaluate import Draws, losses, scales_of
 from bayes_cpt.model.points import Curve, Curves
 from bayes_cpt.model.residuals import ResidualDesign, Scales
 from bayes_cpt.model.setup import BoundModel
@@ -253,9 +253,9 @@ def known_parts(
 
 
 def _scales(frame: BoundModel, parameters: dict[str, Floats], curves: Curves) -> Scales:
-    """Return the sizes of the residuals at the points of curves, levels of unmeasured bases included."""
+    """Return the sizes of the residuals at the points of curves."""
     draws = Draws.of(frame, parameters, curves.points.form)
-    return scales_of(curves, draws, unmeasured_levels(curves, draws))
+    return scales_of(curves, draws)
 
 
 def measured(

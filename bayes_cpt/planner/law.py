@@ -33,7 +33,7 @@ from bayes_cpt.toml_files import toml_value
 LOOPS = {"setting": 0, "draw": 1, "point": 2, "both": 2}
 # What the page gives to the law, and what each changes with (docs/planner.md, "What the page computes").
 CHANGES = {
-    "setting": ("target_share", "floating", "start_pt", "log_peak_pt", "start_cpt", "carried"),
+    "setting": ("target_share", "start_pt", "log_peak_pt", "start_cpt", "carried"),
     "draw": ("level_pt", "base_offset"),
     "point": ("cpt_steps", "paced_steps", "squared_area", "learning_rate", "rewarming",
               "misfit_variance", "beyond"),
@@ -109,9 +109,10 @@ def expressions(spec: ModelSpec, role: str) -> tuple[dict[str, Any], list[Any]]:
     # The law's loss moved by what is kept of the base's offset.
     mean = named["law"] + sympy.Symbol("base_offset", real=True) * named["kept"]
     sizes = Scales(**{own.name: named[own.name] for own in fields(Scales)})
-    read = ("cpt_steps", "floating", "beyond", "misfit_variance")
-    steps, floating, beyond, misfit = (sympy.Symbol(name, real=True) for name in read)
-    parts = predictive_parts(sizes, steps, floating, 1 - floating, beyond, misfit, Symbols)
+    read = ("cpt_steps", "beyond", "misfit_variance")
+    steps, beyond, misfit = (sympy.Symbol(name, real=True) for name in read)
+    # The losses of a base that the page knows were measured.
+    parts = predictive_parts(sizes, steps, sympy.Integer(0), 1, beyond, misfit, Symbols)
     moving = (sum(parts), parts.fluctuation, OWN_SHARE * parts.misfit)
     outputs = [mean, *map(sympy.sqrt, moving)]
     # In the log of the level, which is computed once for all validation sets.
@@ -253,7 +254,6 @@ def base_states(model: FinalLosses, bases: tuple[Base, ...]) -> list[dict[str, A
             "forward": table.forward[index].tolist(),
             "offset": [packed(table.offset[place, index]) for place in places],
             "loss": [packed(table.loss[place, index]) for place in places],
-            "known": [bool(table.known[place, index]) for place in places],
         }
         for index, base in enumerate(bases)
     ]

@@ -26,10 +26,17 @@ def branches() -> Setup:
     return build_setup(read_spec("pretrain"), branching_study())
 
 
+def unmeasured_bases() -> Setup:
+    study = lab().subset(["pt_trunk", "r25_cos"])
+    unmeasured = study.losses.query("step > 0 and not (run == 'pt_trunk' and step == 12000)")
+    return build_setup(REPLAY, study.changed(losses=unmeasured[::8]))
+
+
 SETUPS: dict[str, Callable[[], Setup]] = {
     "bundled": lambda: build_setup(REPLAY, lab()),
     "printed": lambda: build_setup(read_spec("cpt-replay-printed"), lab()),
     "branches": branches,
+    "unmeasured bases": unmeasured_bases,
     "without PT": lambda: build_setup(
         REPLAY, lab().subset([run.name for run in lab().continual_runs][:4])
     ),
@@ -55,18 +62,18 @@ def test_printed_and_written_likelihoods_are_dense_normals(name: str) -> None:
         np.testing.assert_allclose(found[draw], expected, rtol=1e-8)
 
 
-def test_slopes_along_branches_are_those_of_differences() -> None:
-    setup = branches()
+@pytest.mark.parametrize("name", ["branches", "unmeasured bases"])
+def test_slopes_are_those_of_differences(name: str) -> None:
+    setup = SETUPS[name]()
     draws = draw_priors(setup.frame, 101, seed=1)
     one = {name: np.median(value, axis=0)[None] for name, value in draws.items()}
-    one["reference_loss"] = np.array([[3.5]])
+    one["reference_loss"] = np.full_like(one["reference_loss"], setup.curves.points.loss.mean())
     _, slopes = generated_likelihoods(setup, one)
-    for place, element in enumerate(elements(setup.frame)):
-        value = one[element.name]
-        step = 1e-5 * max(1e-3, float(np.abs(value).max()))
-        above, below = (
-            generated_likelihoods(setup, one | {element.name: value + sign * step})[0][0]
-            for sign in (1, -1)
-        )
-        expected = (above - below) / (2 * step)
-        np.testing.assert_allclose(slopes[0][:, place], expected, rtol=1e-5, atol=1e-3)
+    every = elements(setup.frame)
+    moved = {name: value.repeat(2 * len(every), axis=0) for name, value in one.items()}
+    steps = [1e-5 * max(1e-3, float(np.abs(own.of(one)).max())) for own in every]
+    for place, (own, step) in enumerate(zip(every, steps, strict=True)):
+        own.of(moved)[2 * place : 2 * place + 2] += [step, -step]
+    found, _ = generated_likelihoods(setup, moved)
+    expected = (found[::2] - found[1::2]).T / (2 * np.array(steps))
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-5, atol=1e-3)

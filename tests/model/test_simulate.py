@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dense_residuals import curve_covariance, walk
-from hand_points import hand_curves
+from hand_points import BASE_MISFIT, BASE_RATE, hand_curves
 
 from bayes_cpt.arrays import Floats
 from bayes_cpt.laws.term import Reference
@@ -70,6 +70,13 @@ def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
     floor = own["fluctuation_floor"]
     # At replay 0 the misfit is whole.
     misfit = own[f"misfit_{phase}"]
+    level = np.full(len(steps), own["offset_pt"])
+    if continual:
+        # Where its base lies off the law as PT does, a run keeps a share of that.
+        hot = own["fluctuation_pt"] * (floor + (1.0 - floor) * BASE_RATE)
+        start = np.sqrt(own["offset_pt"] ** 2 + (own["misfit_pt"] * BASE_MISFIT) ** 2 + hot**2)
+        left = np.exp(-np.array(steps) / (own["offset_time"] * REFERENCE.steps))
+        level = start * (own["offset_kept"] + (1.0 - own["offset_kept"]) * left)
     beyond = np.log(np.maximum(np.array(steps) / STUDIED.continual, 1.0)) * continual
     extrapolated = own["extrapolation_cpt"] * misfit * beyond
     return np.outer(extrapolated, extrapolated) + curve_covariance(
@@ -78,7 +85,7 @@ def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
         fluctuation=own[f"fluctuation_{phase}"] * (floor + (1.0 - floor) * rates),
         memory=own["fluctuation_memory"] * REFERENCE.steps,
         misfit=np.full(len(steps), misfit),
-        level=np.full(len(steps), own["offset_pt"]),
+        level=level,
         onset=ONSET_SHARE * REFERENCE.steps,
         **walk(FRAME.spec, continual=continual),
     )
@@ -86,7 +93,7 @@ def covariance(curve: int, steps: list[float], rates: Floats) -> Floats:
 
 SIZES = {
     "fluctuation_floor", "fluctuation_memory", "fluctuation_pt", "fluctuation_cpt", "misfit_pt",
-    "misfit_cpt", "offset_pt", "extrapolation_cpt",
+    "misfit_cpt", "offset_pt", "extrapolation_cpt", "offset_kept", "offset_time",
 }  # fmt: skip
 
 

@@ -93,7 +93,6 @@ function lossesOf(planner, setting, run) {
     const all = {
       ...law.reference,
       target_share: 1 - setting.replay,
-      floating: base.known[domain] ? 0 : 1,
       start_pt: base.start_pt,
       log_peak_pt: base.log_peak_pt,
       start_cpt: Math.max(base.initial, law.areas.smallest),
