@@ -1,25 +1,20 @@
 """The threads of linear algebra: one, where many tasks already keep all cores busy."""
 
 import sys
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 
-def one_thread(kind: str | None = None) -> Any:
-    """Return a context in which the libraries of numbers, all or ``blas`` alone, use one thread each."""
-    return _libraries(len(sys.modules)).limit(limits=1, user_api=kind)
+@contextmanager
+def one_thread(kind: str | None = None) -> Iterator[None]:
+    """Have the libraries of numbers, all or ``blas`` alone, use one thread each.
 
-
-def one_blas_thread[**P, Result](function: Callable[P, Result]) -> Callable[P, Result]:
-    """Return a function that does its linear algebra in one thread: of small matrices several only wait."""
-
-    @wraps(function)
-    def alone(*args: P.args, **kwargs: P.kwargs) -> Result:
-        with one_thread("blas"):
-            return function(*args, **kwargs)
-
-    return alone
+    As a decorator too: of small matrices several threads only wait for each other.
+    """
+    with _libraries(len(sys.modules)).limit(limits=1, user_api=kind):
+        yield
 
 
 @lru_cache(maxsize=1)

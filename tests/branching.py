@@ -39,18 +39,12 @@ def branching_study(*, branches: bool = True) -> Study:
         *measured("cooled", range(2100, 2801, 100), -0.03),
         *measured("held", range(2400, 2801, 100), -0.02),
     ]
-    return Study(
-        name="branching",
-        general="web",
-        target=None,
-        bases=(),
-        runs=(
-            Run("trunk", "pt", TRUNK),
-            Run("cooled", "pt", COOLED, branch=cooled),
-            Run("held", "pt", HELD, branch=held),
-        ),
-        losses=rows(losses),
+    runs = (
+        Run("trunk", "pt", TRUNK),
+        Run("cooled", "pt", COOLED, branch=cooled),
+        Run("held", "pt", HELD, branch=held),
     )
+    return Study("branching", "web", None, (), runs, rows(losses))
 
 
 def trunk_posterior(spread: float = 0.2, draws: int = 25) -> Posterior:
@@ -60,12 +54,5 @@ def trunk_posterior(spread: float = 0.2, draws: int = 25) -> Posterior:
 
 def plan_of(schedule: Schedule, branch: Branch | None) -> Study:
     """Return a plan of one run."""
-    return Study(
-        name="plan",
-        general="web",
-        target=None,
-        bases=(),
-        runs=(Run("planned", "pt", schedule, branch=branch),),
-        losses=rows([]),
-        is_plan=True,
-    )
+    runs = (Run("planned", "pt", schedule, branch=branch),)
+    return Study("plan", "web", None, (), runs, rows([]), is_plan=True)

@@ -45,9 +45,7 @@ def check_figure(figure: Figure) -> None:
                 assert any(kind in entry for kind in KINDS), f"{entry!r} does not say of what"
     texts = drawn_texts(figure)
     words = " ".join(text.get_text() for text in texts)
-    for scale in {axes.get_xscale() for axes in figure.axes} | {
-        axes.get_yscale() for axes in figure.axes
-    }:
+    for scale in {own for axes in figure.axes for own in (axes.get_xscale(), axes.get_yscale())}:
         assert scale == "linear" or SCALES[scale] in words, f"no word says that axes are {scale}"
     boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
     whole = figure.bbox.padded(EDGE)
@@ -64,7 +62,6 @@ def check_figure(figure: Figure) -> None:
 
 def drawn_texts(figure: Figure) -> list[Text]:
     """Return the texts that a reader sees."""
-    found = []
     ticks = {
         label
         for axes in figure.axes
@@ -73,11 +70,11 @@ def drawn_texts(figure: Figure) -> list[Text]:
         for label in (tick.label1, tick.label2)
         if not _shown(axes, tick.get_loc(), axis is axes.xaxis)
     }
-    for item in figure.findobj(Text):
-        assert isinstance(item, Text)
-        if item.get_visible() and item.get_text().strip() and item not in ticks:
-            found.append(item)
-    return found
+    return [
+        item
+        for item in figure.findobj(Text)
+        if item.get_visible() and item.get_text().strip() and item not in ticks
+    ]
 
 
 def _shown(axes: Axes, place: float, horizontal: bool) -> bool:

@@ -52,9 +52,8 @@ class Course:
 
     rates: Floats  # by stretch
     counts: Floats  # of steps, by stretch
-    reached: NDArray[
-        np.bool_
-    ]  # whether a stretch lies before the point, of shape (points, stretches)
+    # Whether a stretch lies before the point, of shape (points, stretches)
+    reached: NDArray[np.bool_]
 
     @classmethod
     def of(cls, rates: Floats, points: Floats) -> "Course":
@@ -287,7 +286,8 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     level = _mixed(_level(curve.cpt, first, p, settings), p, d)
     loss = loss - ratio * gained(start * scale, level)
     factor, beta = _factor(d, x, p), p["shift_exponent"][d]
-    size = _shift_size(p, d) / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
+    whole = p["shift_share"][d] * abs(p["reference_loss"][d])
+    size = whole / (1.0 - (1.0 + p["shift_rate"][d]) ** -beta)
     pace = p["shift_rate"][d] / settings["forward_cpt"] * (x / factor) ** p["replay_rate"][d]
     of_shift = p["shift_power"][d] if "shift_power" in p else 1.0
     area = rate ** (1.0 - of_shift) * curve.cpt.area(of_shift)
@@ -305,10 +305,6 @@ def law_curve(curve: CurveData, p: dict[str, Any], settings: dict[str, Any]) -> 
     kept = p["offset_kept"][d]
     left = kept + (1.0 - kept) * jnp.exp(-t / (p["offset_time"][d] * settings["steps"]))
     return loss + (curve.base_loss - at_base) * left
-
-
-def _shift_size(p: dict[str, Any], domain: int) -> Any:
-    return p["shift_share"][domain] * abs(p["reference_loss"][domain])
 
 
 def _factor(domain: int, x: float, p: dict[str, Any]) -> Any:

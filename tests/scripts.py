@@ -12,19 +12,11 @@ from typing import Any
 import pytest
 from py_mini_racer import MiniRacer
 
-BROWSER = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
-    None,
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
 # The file axe.min.js of the npm package axe-core, where somebody has it.
 AXE = os.environ.get("AXE_CORE")
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="there is no Chromium to open a page with"
-)
+needs_browser = pytest.mark.skipif(not BROWSER, reason="there is no Chromium to open a page with")
 needs_axe = pytest.mark.skipif(AXE is None, reason="AXE_CORE does not name the file axe.min.js")
 # No window, and nothing asked of any network.
 QUIET = (

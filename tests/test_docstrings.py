@@ -14,18 +14,6 @@ SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", flags=re.M
 NAMES = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$", flags=re.M)
 
 
-def arguments(function: FunctionType) -> set[str]:
-    """Return the names of a function's arguments."""
-    return set(inspect.signature(function).parameters) - {"self", "cls"}
-
-
-def described(function: FunctionType) -> set[str]:
-    """Return the names that the Parameters section of a function describes."""
-    section = SECTION.search(f"{inspect.getdoc(function) or ''}\n")
-    found = NAMES.findall(section[1]) if section else []
-    return {name.lstrip("*") for names in found for name in names.split(", ")}
-
-
 def exported() -> Iterator[FunctionType]:
     """Yield the functions that `bayes_cpt` and its two open rooms export, and methods of its classes."""
     modules = [
@@ -55,4 +43,7 @@ FUNCTIONS = {f"{one.__module__}.{one.__qualname__}": one for one in exported()}
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_argument_of_what_users_import_is_described(name: str) -> None:
     function = FUNCTIONS[name]
-    assert described(function) == arguments(function)
+    section = SECTION.search(f"{inspect.getdoc(function) or ''}\n")
+    found = NAMES.findall(section[1]) if section else []
+    described = {own.lstrip("*") for names in found for own in names.split(", ")}
+    assert described == set(inspect.signature(function).parameters) - {"self", "cls"}

@@ -126,21 +126,12 @@ FUZZES = {
 }
 
 
-def fuzzed(fuzz: Fuzz, count: int) -> None:
-    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("count", ["quick", pytest.param("slow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fuzz", FUZZES.values(), ids=list(FUZZES))
+def test_whatever_a_file_holds_it_is_read_or_refused_in_words(fuzz: Fuzz, count: str) -> None:
+    @settings(max_examples=getattr(fuzz, count), suppress_health_check=list(HealthCheck))
     @given(fuzz.drawn)
     def checked(content: Any) -> None:
         fuzz.check(content)
 
     checked()
-
-
-@pytest.mark.parametrize("fuzz", FUZZES.values(), ids=list(FUZZES))
-def test_whatever_a_file_holds_it_is_read_or_refused_in_words(fuzz: Fuzz) -> None:
-    fuzzed(fuzz, fuzz.quick)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fuzz", FUZZES.values(), ids=list(FUZZES))
-def test_hundreds_of_files(fuzz: Fuzz) -> None:
-    fuzzed(fuzz, fuzz.slow)

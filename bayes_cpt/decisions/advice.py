@@ -26,7 +26,7 @@ from bayes_cpt.study.resources import Size
 from bayes_cpt.study.runs import HIGHEST_LEARNING_RATE, Base, Run
 from bayes_cpt.study.schedules import cosine
 from bayes_cpt.study.study import Study
-from bayes_cpt.threads import one_blas_thread
+from bayes_cpt.threads import one_thread
 from bayes_cpt.toml_files import packaged
 
 GENERAL, TARGET, BASE = "general", "target", "base"
@@ -77,7 +77,7 @@ class Advice:
         return advice_verdict(self)
 
 
-@one_blas_thread
+@one_thread("blas")
 def advise(
     size: float,
     tokens: float,

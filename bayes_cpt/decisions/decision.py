@@ -30,7 +30,7 @@ from bayes_cpt.forecast.scores import ScoreFit, fitted_scores
 from bayes_cpt.inference.posterior import Posterior
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.study import Study
-from bayes_cpt.threads import one_blas_thread
+from bayes_cpt.threads import one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -311,7 +311,7 @@ class Decision:
         return plots.decision(self)
 
 
-@one_blas_thread
+@one_thread("blas")
 def decide(
     posterior: Posterior,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",

@@ -55,7 +55,7 @@ from bayes_cpt.study.folder import read_plan, run_keys
 from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.runs import Base, Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.threads import one_blas_thread
+from bayes_cpt.threads import one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -316,7 +316,7 @@ class RunValues:
         return pd.concat(tables, ignore_index=True)
 
 
-@one_blas_thread
+@one_thread("blas")
 def next_run(
     posterior: Posterior,
     objective: "str | Path | dict[str, Any] | Objective" = "balanced",

@@ -32,7 +32,7 @@ from bayes_cpt.study.ranges import outside_range
 from bayes_cpt.study.resources import Limits
 from bayes_cpt.study.runs import Run
 from bayes_cpt.study.study import Study
-from bayes_cpt.threads import one_blas_thread
+from bayes_cpt.threads import one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,7 +148,7 @@ class ScheduleChoice:
         return float(np.median(self.valuation.combination.sizes(advised, spread, single_run=True)))
 
 
-@one_blas_thread
+@one_thread("blas")
 def choose_schedule(
     posterior: Posterior,
     base: str | None,

@@ -1,3 +1,5 @@
+"""`bayes-cpt fit` and `demo`, most of it without sampling."""
+
 import json
 import re
 from pathlib import Path
@@ -115,3 +117,33 @@ def test_a_real_fit_meets_its_diagnostics(call: Call, tmp_path: Path) -> None:
     assert answer.json()["min_ess_tail"] >= 400
     assert answer.json()["quality"][0]["r2"] > 0.95
     assert bayes_cpt.load(target).trustworthy
+
+
+FIGURES = {"checked.png", "forecast.png", "fitted.png"}
+OF_DEMO = {"fit.nc", "forecast.csv", "plan-example.toml", *FIGURES}
+
+
+def test_a_demo_writes_all_into_a_new_folder(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    answer = call("demo", "-o", folder)
+    assert answer.code == 0
+    assert {path.name for path in folder.iterdir()} == OF_DEMO
+    for name in FIGURES:
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    for name in OF_DEMO:
+        assert name in answer.out
+    assert bayes_cpt.load(folder / "fit.nc").study.name == "cpt-lab"
+    assert "long_r25" in answer.out
+    # The command that it ends with works as it stands, from the folder where the demo was started.
+    (printed,) = (line for line in answer.out.splitlines() if "bayes-cpt predict" in line)
+    assert call(*printed.partition("bayes-cpt ")[2].split()).code == 0
+    assert (folder / "own.csv").is_file()
+
+
+@pytest.mark.usefixtures("empty_figures")
+def test_a_demo_marks_an_untrustworthy_fit(call: Call, quick_fit: Fits, tmp_path: Path) -> None:
+    quick_fit.problems.append("bulk ESS of memory is 12, below 400")
+    answer = call("demo", "-o", tmp_path, "--json")
+    assert answer.code == 1
+    assert set(answer.json()["files"]) == OF_DEMO
+    assert answer.json()["fit"]["trustworthy"] is False

@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 from command_line import Call
+from typer.main import get_command
 
 import bayes_cpt
 from bayes_cpt.caches import settle_caches
-from bayes_cpt.cli import LINEAR_ALGEBRA, PROGRAM, main
+from bayes_cpt.cli import LINEAR_ALGEBRA, PROGRAM, app, main
 
 HEAVY = {
     "pymc", "pytensor", "nutpie", "arviz", "arviz_base", "arviz_stats", "arviz_plots", "scipy.stats",
     "xarray", "matplotlib", "numba",
 }  # fmt: skip
-VERBS = (
-    "check", "fit", "summary", "predict", "decide", "next-run", "schedule", "landmarks", "prior",
-    "demo", "init", "import", "export", "watch", "report", "planner", "validate",
-)  # fmt: skip
+VERBS = tuple(get_command(app).commands)  # type: ignore[attr-defined]
 DRAWING = ("fit", "predict", "decide", "planner", "next-run", "prior", "demo", "validate")
 
 

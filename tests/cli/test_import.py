@@ -23,6 +23,8 @@ HF = LOGS / "hf"
 WIDE = (LOGS / "tables" / "wide.csv").read_text()
 TINY = "step,eval_general_loss,eval_target_loss,lr\n"
 STEPS = [0, 10, 20, 30, 40]
+# A log of a run that the study lacks.
+R25 = ("hf", HF / "r25", "--run", "r25", "--replay", 0.25)
 
 
 def rows(scale: float = 1.0, steps: list[int] = STEPS, lr: str = "0.001") -> str:
@@ -62,7 +64,7 @@ def test_a_run_is_added_and_the_rest_stays_as_it_was_written(study: Path, call: 
     settings = study / "study.toml"
     settings.write_text(settings.read_text() + "\n# My own words.\n")
     before = read_study(study)
-    answer = call("import", "hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
+    answer = call("import", *R25, "--study", study)
     assert answer.code == 0
     assert "62 new losses" in answer.out
     after = read_study(study)
@@ -88,9 +90,8 @@ def test_an_import_that_does_not_end_is_not_waited_for_for_ever(
     study: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bayes_cpt.files.LOCK_SECONDS", 0.2)
-    line = ("hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
     with SoftFileLock(study / LOCK):
-        answer = call("import", *line)
+        answer = call("import", *R25, "--study", study)
     assert answer.code == 2
     waited, refused = answer.err.splitlines()
     assert "waiting for another import" in waited
@@ -108,8 +109,7 @@ def test_an_import_that_was_killed_is_not_waited_for(study: Path, call: Call) ->
         process.stdout.readline()
         assert (study / LOCK).is_file()
         process.kill()
-    line = ("hf", HF / "r25", "--study", study, "--run", "r25", "--replay", 0.25)
-    assert call("import", *line).code == 0
+    assert call("import", *R25, "--study", study).code == 0
     assert not (study / LOCK).exists()
 
 
@@ -327,5 +327,4 @@ def test_a_study_without_its_table_is_refused(wrong: str, study: Path, call: Cal
     settings = study / "study.toml"
     text = settings.read_text()
     settings.write_text(f"{wrong}\n{text[text.index('[bases') :]}")
-    line = ("hf", HF / "r25", "--run", "r25", "--replay", 0.25)
-    check_refused(call, study, ("study.toml",), *line)
+    check_refused(call, study, ("study.toml",), *R25)

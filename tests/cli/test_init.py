@@ -13,6 +13,8 @@ from bayes_cpt import read_study
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 HF = LOGS / "hf"
 STEPS = (0, 10, 20, 30)
+# What a log of a run r25 does not tell.
+R25 = ("--open-base", "b", "--replay", "r25=0.25")
 
 
 def log_of(path: Path, loss: float, steps: Iterable[int] = STEPS) -> Path:
@@ -80,8 +82,7 @@ def test_a_counter_that_goes_on_from_earlier_training_is_refused(
     if "--schedule" in options:
         steps = first + apart * 29
         given.append(f'[{{ shape = "constant", steps = {steps}, start = 1e-4, end = 1e-4 }}]')
-    words = ("--open-base", "b", "--replay", "r25=0.25")
-    answer = call("init", tmp_path / "study", tmp_path / "r25.csv", *words, *given)
+    answer = call("init", tmp_path / "study", tmp_path / "r25.csv", *R25, *given)
     if refused:
         said = (f"r25.csv, step {first}: ", f"every {apart} steps", "--start STEP", "--start 0")
         check_refusal(answer, said)
@@ -95,7 +96,7 @@ def test_a_counter_that_goes_on_from_earlier_training_is_refused(
 
 def test_an_existing_study_is_left_alone(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    answer = call("init", tmp_path, HF / "r25", "--open-base", "b", "--replay", "r25=0.25")
+    answer = call("init", tmp_path, HF / "r25", *R25)
     check_refusal(answer, ("there is something already", "bayes-cpt import"))
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
@@ -130,8 +131,7 @@ def test_a_set_called_after_its_file_lacks_the_name_of_its_run(tmp_path: Path, c
         "bases.b.known = false\n"
         + "".join(f'[[logs.r25]]\npaths = "{log.name}"\nreplay = 0.25\n' for log in logs)
     )
-    line = [f"r25={log}" for log in logs], ("--open-base", "b", "--replay", "r25=0.25")
-    assert call("init", tmp_path / "s", *line[0], *line[1]).code == 0
+    assert call("init", tmp_path / "s", *(f"r25={log}" for log in logs), *R25).code == 0
     assert call("init", tmp_path / "t", "--answers", tmp_path / "a.toml").code == 0
     for study in ("s", "t"):
         assert read_study(tmp_path / study).domains == ("general", "target")
@@ -150,11 +150,11 @@ def test_a_name_that_says_no_more_than_general_or_target(
 ) -> None:
     log = tmp_path / "r25.csv"
     log.write_text(f"step,{series},train/loss,lr\n0,2.8,3.2,3,1e-4\n10,2.9,3.1,3,1e-4\n")
-    line = (tmp_path / "s", log, "--open-base", "b", "--replay", "r25=0.25")
+    answer = call("init", tmp_path / "s", log, *R25)
     if not read:
-        check_refusal(call("init", *line), ("no series is called a validation loss",))
+        check_refusal(answer, ("no series is called a validation loss",))
         return
-    assert ": 1 run, 4 losses" in call("init", *line).out
+    assert ": 1 run, 4 losses" in answer.out
     assert read_study(tmp_path / "s").domains == ("general", "target")
     other = log_of(tmp_path / "other.csv", 3.0)
     both = call("init", tmp_path / "t", log, other, "--loss", f"{series.split(',')[0]}=general")
@@ -168,7 +168,7 @@ def test_a_log_that_ends_in_its_warm_up_tells_no_peak(
     log = tmp_path / "r25.csv"
     rows = [f"{step},2.8,3.2,{rate}\n" for step, rate in zip(STEPS, rates, strict=True)]
     log.write_text(PART + "".join(rows))
-    line = ("init", tmp_path / "s", log, "--open-base", "b", "--replay", "r25=0.25")
+    line = ("init", tmp_path / "s", log, *R25)
     said = ("run r25, key schedule", "to step 30, where they still rise", "--schedule", "after")
     check_refusal(call(*line, "--total-steps", 2000), said)
     assert call(*line).code == 0
@@ -228,12 +228,12 @@ def test_third_sets_are_named_once(tmp_path: Path, call: Call) -> None:
 
 
 def test_learning_rates_in_multiples_are_told_by_their_column(tmp_path: Path, call: Call) -> None:
-    log, options = tmp_path / "r25.csv", ("--open-base", "b", "--replay", "r25=0.25")
+    log, line = tmp_path / "r25.csv", ("init", tmp_path / "study", tmp_path / "r25.csv", *R25)
     rows = "step,eval_target_loss,lr\n10,2.9,2.0\n20,2.8,2.0\n"
     log.write_text(rows)
-    check_refusal(call("init", tmp_path / "study", log, *options), ("above 0.1", "lr (1e-4)"))
+    check_refusal(call(*line), ("above 0.1", "lr (1e-4)"))
     log.write_text(rows.replace(",lr", ",lr (1e-4)"))
-    assert call("init", tmp_path / "study", log, *options).code == 0
+    assert call(*line).code == 0
     assert read_study(tmp_path / "study").run("r25").schedule.peak == pytest.approx(2e-4)
 
 
@@ -253,8 +253,7 @@ def test_parts_of_a_log_are_read_as_one(files: dict[str, str], tmp_path: Path, c
     for name, text in files.items():
         (tmp_path / f"{name}.csv").write_text(text)
     logs = [f"r25={tmp_path / name}.csv" for name in files]
-    options = ("--open-base", "b", "--replay", "r25=0.25")
-    answer = call("init", tmp_path / "study", *logs, *options)
+    answer = call("init", tmp_path / "study", *logs, *R25)
     assert "taken as parts of one log, in this order" in answer.out
     losses = read_study(tmp_path / "study").losses
     assert losses["loss"][losses["domain"] == "target"].to_list() == [2.9, 2.85, 2.7]

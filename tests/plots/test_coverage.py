@@ -85,18 +85,14 @@ def scores() -> LawScores:
     generator = np.random.default_rng(1)
     log_scores = pd.DataFrame(generator.normal(size=(4, 3)), columns=[*LAWS, STACK])
     log_scores["one"] += 5.0
+    alike = pd.DataFrame(
+        {"fold": FOLDS, "run": FOLDS, "seen": 0.0, "covered_50": 0.5, "width_90": 0.1}
+    )
     points = pd.concat(
-        pd.DataFrame(
-            {
-                "fold": FOLDS,
-                "run": FOLDS,
-                "method": method,
-                "seen": 0.0,
-                "crps": generator.uniform(0.01, 0.02, 4),
-                "covered_50": 0.5,
-                "covered_90": generator.uniform(0.8, 1.0, 4),
-                "width_90": 0.1,
-            }
+        alike.assign(
+            method=method,
+            crps=generator.uniform(0.01, 0.02, 4),
+            covered_90=generator.uniform(0.8, 1.0, 4),
         )
         for method in (*LAWS, STACK)
     )

@@ -34,10 +34,6 @@ def test_a_last_digit_is_a_thirtieth_to_a_third_of_the_spread(spread: float, val
     assert float(signed(value, spread).replace("−", "-")) == shown
 
 
-def test_zero_has_no_sign() -> None:
-    assert signed(-0.0001, 0.05) == signed(0.0001, 0.05) == "0.00"
-
-
 @given(st.floats(1e-3, 10.0), st.floats(-50.0, 50.0))
 def test_tables_and_sentences_round_alike(spread: float, value: float) -> None:
     if 0 < decimals(spread) < DECIMALS:
