@@ -175,7 +175,7 @@ def signed(value: float, spread: float = 0.0) -> str:
 
     Examples
     --------
-    >>> signed(0.04277, 0.0115), signed(-0.3, 0.05), signed(0.0001, 0.05)
+    >>> signed(0.04277, 0.0115), signed(-0.3, 0.05), signed(-0.0001, 0.05)
     ('+0.043', '−0.30', '0.00')
     """
     return typeset(f"{value:+.{decimals(spread)}f}")
