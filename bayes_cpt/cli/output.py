@@ -240,15 +240,18 @@ def _bars(console: Console) -> Iterator[Progress]:
 
 
 def _lines(console: Console) -> Progress:
-    """Return what prints a line for each stage, and for each quarter of it with the time left."""
+    """Return what prints a line for each stage, for each quarter and minute of it with the time left."""
     started: dict[str, float] = {}
-    quarters: dict[str, int] = {}
+    told: dict[str, tuple[int, int]] = {}
 
     def report(stage: str, share: float) -> None:
-        text, quarter = "" if stage in started else stage, int(4 * share)
+        text = "" if stage in started else stage
         passed = time.monotonic() - started.setdefault(stage, time.monotonic())
-        if passed >= WORTH_A_LINE and quarters.get(stage, 0) < quarter < 4:
-            quarters[stage] = quarter
+        quarter, minute = int(4 * share), int(passed / 60.0)
+        before = told.get(stage, (0, 0))
+        is_news = quarter > before[0] or minute > before[1]
+        if passed >= WORTH_A_LINE and 0.0 < share < 1.0 and is_news:
+            told[stage] = quarter, minute
             left = passed * (1.0 - share) / share
             text = f"{stage}: {share:.0%} done, about {left:.0f} s left"
         if text:

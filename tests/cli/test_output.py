@@ -143,7 +143,7 @@ def test_nothing_is_cut_off_on_a_narrow_terminal(
     assert max(len(own) for own in out.splitlines() if own.startswith(" ")) <= 100
 
 
-def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_tell_each_quarter_and_minute_of_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("time.monotonic", lambda: clock.now)
     stream = io.StringIO()
@@ -151,7 +151,10 @@ def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.Monkey
     report("finding the mode", 0.0)
     report("sampling", 0.0)
     clock.now = 20.0
-    for share in (0.1, 0.26, 0.27, 0.5, 1.0):
+    for share in (0.1, 0.26, 0.27, 0.5):
+        report("sampling", share)
+    clock.now = 68.0
+    for share in (0.51, 0.52, 1.0):
         report("sampling", share)
     report("sampling, attempt 2 (3 draws diverged)", 0.0)
     lines = [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()]
@@ -160,6 +163,7 @@ def test_lines_tell_stages_quarters_and_the_time_left(monkeypatch: pytest.Monkey
         "sampling",
         "sampling: 26% done, about 57 s left",
         "sampling: 50% done, about 20 s left",
+        "sampling: 51% done, about 65 s left",
         "sampling, attempt 2 (3 draws diverged)",
     ]
 
