@@ -17,8 +17,9 @@ from bayes_cpt.study.trunks import own_curve
 
 # Of a run that is short beside the longest one its last quarter is kept.
 MOST_SKIPPED = 0.75
-# Points of one curve that enter a fit: see `thinned`.
-MOST_POINTS = 500
+# Points of a curve that enter a fit at most (see `thinned`); in large studies so many of all curves, but of
+# each no fewer.
+MOST_POINTS, STUDY_POINTS, FEWEST_POINTS = 500, 10_000, 100
 
 
 def first_step(study: Study, run: Run, residuals: ResidualTable) -> float:
@@ -45,6 +46,12 @@ def observed_steps(study: Study, run: Run, domain: str, residuals: ResidualTable
     """
     steps, _ = own_curve(study, run, domain)
     return [int(step) for step in steps[steps > first_step(study, run, residuals)]]
+
+
+def most_points(study: Study) -> int:
+    """Return how many points of a curve enter a fit at most: the time that it takes grows with all."""
+    curves = len(study.runs) * len(study.trained_domains)
+    return min(MOST_POINTS, max(FEWEST_POINTS, STUDY_POINTS // curves))
 
 
 def thinned(steps: Sequence[int], onset: float, most: int = MOST_POINTS) -> list[int]:
@@ -80,7 +87,7 @@ def note_thinned(residuals: ResidualTable, study: Study, curves: Curves) -> None
     for curve, count in zip(curves.curves, kept, strict=True):
         if curve.run not in study:
             continue
-        if count < study.curve(curve.run, curve.domain)[0].size > MOST_POINTS:
+        if count < study.curve(curve.run, curve.domain)[0].size > most_points(study):
             measured = len(observed_steps(study, study.run(curve.run), curve.domain, residuals))
             thin += [(measured, count, curve)] if measured > count else []
     if thin:

@@ -361,7 +361,8 @@ class BoundModel:
         steps = fitted_points.observed_steps(study, run, domain, residuals)
         if residuals.kind == "independent":
             return steps
-        return fitted_points.thinned(steps, ONSET_SHARE * self.reference.steps)
+        onset, most = ONSET_SHARE * self.reference.steps, fitted_points.most_points(study)
+        return fitted_points.thinned(steps, onset, most)
 
     def residual_scales(
         self, points: Any, pretraining: Any, parameters: Any, coefficients: Any, xp: Any

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -106,7 +107,7 @@ def test_no_quantity_is_known_much_less_from_a_thinned_log(memory: float, floor:
         whole = np.eye(size)
         for first in firsts:
             whole += told(first + np.arange(len(STEPS)), curves, *parts)
-        for most in (250, 500):
+        for most in (100, 250, 500):
             kept = np.array(thinned(STEPS, ONSET_SHARE * frame().reference.steps, most))
             less = np.eye(size)
             for first in firsts:
@@ -133,3 +134,25 @@ def test_long_logs_are_thinned_and_said_to_be_but_not_where_errors_are_independe
     with pytest.warns(StudyWarning, match=rf"run {run.name}, domain .*\d of its 3000 losses enter"):
         setup = build_setup(SPEC, long)
     assert np.bincount(setup.curves.points.curve_index).max() <= 1000
+
+
+def test_of_many_long_logs_fewer_points_enter() -> None:
+    study = lab()
+    run, every = study.run("r25_cos"), range(10, 3001, 10)
+    runs = [replace(run, name=f"copy {k}") for k in range(30)]
+    losses = pd.concat(
+        pd.DataFrame(
+            {"run": own.name, "step": every, "domain": domain, "loss": 3.0 - k * 1e-3 - 1e-5 * step}
+        )
+        for k, own in enumerate(runs)
+        for domain, step in product(frame().domains, [np.asarray(every)])
+    )
+    study = replace(
+        study,
+        runs=(*study.runs, *runs),
+        losses=pd.concat([study.losses, losses], ignore_index=True),
+    )
+    with pytest.warns(StudyWarning, match="of its 300 losses enter"):
+        setup = build_setup(SPEC, study)
+    kept = np.bincount(setup.curves.points.curve_index)
+    assert 80 < kept.max() <= 10_000 // (2 * 44)
