@@ -27,13 +27,7 @@ def generated_likelihoods(setup: Setup, parameters: dict[str, np.ndarray]) -> tu
     plain = re.sub(r"@numba\.njit\([^\n]*\)\n", "", _printed(setup.frame.spec, setup.frame.roles))
     exec(compile(plain, "printed_law", "exec"), law.__dict__)
     study = packed(list(likelihood_tables(setup, law.PLACES).values()))
-    rows = np.stack(
-        [
-            parameters[own.name] if own.domain is None else parameters[own.name][:, own.member]
-            for own in elements(setup.frame)
-        ],
-        axis=1,
-    )
+    rows = np.stack([own.of(parameters) for own in elements(setup.frame)], axis=1)
     kernel: Any = law_kernel.law_log_likelihoods
     found = [law_kernel.room_for_results(row, study) for row in rows]
     with patch.object(law_kernel, "call", lambda law, given: law(*given)):
