@@ -79,8 +79,8 @@ class _Points:
         self.pretraining = pretraining
         if pretraining:
             of_cpt = ("target_share", "other_share", "paced_steps", "squared_area", "rewarming")
-            of_cpt += ("base_misfit", "base_rate")
-            transfer = (*of_cpt, *(name for name in names if "cpt" in name))
+            of_base = ("base_misfit", "base_rate")
+            transfer = (*of_cpt, *of_base, *(name for name in names if "cpt" in name))
             self.__dict__ |= dict.fromkeys(transfer, sympy.Integer(0))
             self.carried = sympy.Integer(1)
             if not spec.law.unknown_base:
